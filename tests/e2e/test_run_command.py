@@ -206,7 +206,7 @@ def program(tmp_path):
         ("raise ValueError('bad luck')", 1, "failed after .*: ValueError: bad luck"),
         ("sys.exit(3)", 3, "failed after .*: SystemExit: 3"),
         ("os._exit(7)", 7, "failed after .*: exit code 7"),
-        ("os._exit(0)", 0, "finished after .*: the process ended without its interpreter's end"),
+        ("os._exit(0)", 0, "finished after .*: Python did not exit normally"),
         (
             "time.sleep(2.5); os.kill(os.getpid(), signal.SIGKILL)",
             -signal.SIGKILL,
@@ -239,8 +239,8 @@ def test_how_it_ended(command, program, end, code, state):
     ("words", "code", "out", "said"),
     [
         (["sh", "-c", "echo hello; exit 5"], 5, "hello\n", "no Python process was seen"),
-        ([sys.executable, "-I", "-c", "print(1)"], 0, "1\n", "python -I looks at no environment"),
-        ([sys.executable, "-E", "-c", "print(1)"], 0, "1\n", "python -E looks at no environment"),
+        ([sys.executable, "-I", "-c", "print(1)"], 0, "1\n", "python -I ignores environment variables"),
+        ([sys.executable, "-E", "-c", "print(1)"], 0, "1\n", "python -E ignores environment variables"),
         (
             [sys.executable, "-c", "import sys; print(sys.argv[1:])", "-x", "--"],
             0,

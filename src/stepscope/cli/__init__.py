@@ -18,7 +18,7 @@ COMMANDS = {
     "run": "run a training script unchanged, record it, and say at the end how it went",
     "serve": "show a log directory in the browser, live",
     "share": "make a link to a running server that is view-only and expires",
-    "token": "print the token of your servers, or replace it: old links and cookies end",
+    "token": "print the token of your servers, or replace it: old links and cookies stop working",
     "top": "watch runs in the terminal: charts, findings, ranks",
     "ls": "list runs: state, step, points, last values",
     "ask": "answer one question about runs and profiles within a budget of tokens",

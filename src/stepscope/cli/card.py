@@ -97,7 +97,7 @@ def _why(words: Sequence[str], session: Path, printed: Sequence[str]) -> str:
     if not any(session.glob(f"{PYTHON}*")):
         options = [word for word in words if word in ISOLATED]
         if options:
-            return f"python {options[0]} looks at no environment; run it without that option"
+            return f"python {options[0]} ignores environment variables; run it without that option"
         return "no Python process was seen; the environment must reach it (PYTHONPATH)"
     if printed:
         return printed[0]
@@ -196,7 +196,7 @@ def _end_of(run: StoredRun | None, status: int) -> tuple[str, str | None]:
         return "killed", name
     if status:
         return "failed", f"exit code {status}"
-    return "finished", None if state == "finished" else "the process ended without its interpreter's end"
+    return "finished", None if state == "finished" else "Python did not exit normally"
 
 
 def _best(run: StoredRun, directory: str) -> list[Best]:
@@ -234,4 +234,4 @@ def _times(directory: Path, lasted: float) -> tuple[StepSums, list[str]]:
     for number, seconds, waited, row in zip(numbers[known].tolist(), times, waits, rows, strict=True):
         stages = [(name, part) for name, part in zip(table.stages, row, strict=True) if name not in STAGES]
         sums.add(number, seconds, waited, stages)
-    return sums, [] if sums.steps else ["the steps: none came to its end"]
+    return sums, [] if sums.steps else ["the steps: none was completed"]

@@ -139,7 +139,7 @@ def headline(checks: Sequence[Check]) -> str:
 
     counts = Counter[str](check.status for check in checks)
     states = ", ".join(f"{counted(counts[state], 'check')} {state}" for state in ORDER if counts[state])
-    return f"{RESULTS[code_of(checks)]}: {states or 'nothing was compared: the sides recorded nothing alike'}"
+    return f"{RESULTS[code_of(checks)]}: {states or 'nothing was compared: the sides share no data'}"
 
 
 def text_of(checks: Sequence[Check]) -> str:

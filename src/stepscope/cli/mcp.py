@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="with --http: address to listen on")
     parser.add_argument("--port", type=int, default=6008, help="with --http: port, 0 for any (default: 6008)")
     parser.add_argument(
-        "--token", metavar="TOKEN", help="with --http: token that a client sends; as of stepscope serve"
+        "--token", metavar="TOKEN", help="with --http: token that a client sends, as for stepscope serve"
     )
     parser.add_argument(
         "--allow-capture", action="store_true", help="agents may ask running jobs for a profile"

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--new",
         action="store_true",
         help="replace it; running servers take the new one within seconds, and all links, printed addresses "
-        "and cookies end",
+        "and cookies stop working",
     )
     parser.add_argument("--json", action="store_true", help="print token and path as JSON")
 
@@ -46,6 +46,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"token": token, "path": str(path)}))
         return 0
     print(token)
-    ended = "; links, addresses and cookies made before end" if arguments.new else ""
+    ended = "; older links, addresses and cookies no longer work" if arguments.new else ""
     print(f"kept in {path}{ended}", file=sys.stderr)
     return 0
