@@ -177,7 +177,7 @@ LEFT_ON = (
     LeftOn(
         "torch.detect_anomaly",
         "anomaly detection is on",
-        "switch it off: torch.autograd.set_detect_anomaly(False); it is for finding where a nan comes from",
+        "switch it off: torch.autograd.set_detect_anomaly(False); it is for finding where a NaN comes from",
         re.compile(r"(?:^|/)traceback\.py\(\d+\): (?:format|extract)_stack$"),
         re.compile(r"^aten::(?:isnan|_is_any_true|is_nonzero|any)$"),
     ),
@@ -189,7 +189,7 @@ LEFT_ON = (
     ),
     LeftOn(
         "jax_debug_nans",
-        "the search for nan is on",
+        "the check for NaN is on",
         "switch it off: jax.config.update('jax_debug_nans', False)",
         re.compile(r"(?:^|/)jax/_src/\S+\.py\(\d+\): _?check_\w*special$"),
     ),
@@ -201,24 +201,24 @@ LEFT_ON = (
     ),
     LeftOn(
         "jax_debug_infs",
-        "the search for infinities is on",
+        "the check for infinities is on",
         "switch it off: jax.config.update('jax_debug_infs', False)",
         re.compile(r"(?:^|/)jax/_src/\S+\.py\(\d+\): _?check_\w*special$"),
     ),
     LeftOn(
         "jax_check_tracer_leaks",
-        "the search for leaked tracers is on",
+        "the check for leaked tracers is on",
         "switch it off: jax.config.update('jax_check_tracer_leaks', False)",
     ),
     LeftOn(
         "python.trace",
-        "a debugger or a measurement of coverage follows each line",
+        "a debugger or coverage tool traces each line",
         "train without it: sys.settrace(None)",
         re.compile(r"(?:^|/)bdb\.py\(\d+\): |(?:^|/)(?:coverage|debugpy|_?pydevd\w*)/\S+\.py\(\d+\): "),
     ),
     LeftOn(
         "python.profile",
-        "a profiler of Python follows each call",
+        "a Python profiler traces each call",
         "train without it: sys.setprofile(None), or no python -m cProfile",
         re.compile(r"(?:^|/)profile\.py\(\d+\): trace_dispatch\w*$"),
     ),
@@ -578,7 +578,7 @@ CAUSES: tuple[Cause, ...] = (
         "computed-again",
         gradients.without,
         lambda evidence: (
-            f"operators that no gradient passes, {evidence['operators_per_step']:,} a step"
+            f"operators that no gradient flows through, {evidence['operators_per_step']:,} a step"
             f"{', mostly ' * bool(evidence['mostly'])}{evidence['mostly']}, are the same in each step and "
             "take"
         ),
@@ -594,7 +594,7 @@ CAUSES: tuple[Cause, ...] = (
     Cause(
         "process-messages",
         in_frames(MESSAGES),
-        lambda evidence: "messages to other processes and from them take",
+        lambda evidence: "messages to and from other processes take",
         {
             "": "send fewer and larger ones: several tasks or environments in each process, or in this one "
             "if they are short; large arrays in shared memory"
@@ -623,7 +623,7 @@ CAUSES: tuple[Cause, ...] = (
         {
             "torch": "look for a graph, list or hook that each step adds to: .detach() losses and states "
             "that are kept, clear lists, remove hooks",
-            "": "look for a list, hook or graph that each step adds to, and go over what is new",
+            "": "look for a list, hook or graph that each step adds to, and process only what is new",
         },
         "a later capture has no more operators a step than an earlier one, and that line takes no longer",
         formula=(

@@ -33,7 +33,7 @@ EXPLAINED = 0.6
 """Share of a long step's excess that an activity must account for to be named as its cause."""
 
 _WORDS = {
-    Purpose.LOADING: "loading of data",
+    Purpose.LOADING: "loading data",
     Purpose.COMPILING: "compiling",
     Purpose.SAVING: "writing a checkpoint",
     Purpose.LOGGING: "logging",
@@ -92,7 +92,7 @@ def _say(worst: dict[str, Any], line: Share | None) -> str:
         f"median of {worst['steps']} steps"
     )
     if "cause" in worst:
-        text += f"; {worst['cause']} makes {time(worst['cause_ns'])} of the difference"
+        text += f"; {worst['cause']} accounts for {time(worst['cause_ns'])} of the difference"
     if line is not None:
         text += f", in {line.line}" if "cause" in worst else f"; most of the difference is in {line.line}"
     if others:
