@@ -18,6 +18,9 @@ from support.recordings import NOT_HERE
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")
 
+FIRST = ("tests/e2e/test_stores.py", "tests/e2e/test_run_command.py")
+"""Files that take several minutes each: the others would wait for a worker that begins one of them last."""
+
 LONGEST = (
     "tests/unit/test_docs_code.py",
     "tests/property/test_odd_values.py",
@@ -115,7 +118,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in skip]
     items.sort(
         key=lambda item: (
-            item.nodeid.startswith(LAST), not item.nodeid.startswith(("tests/e2e/", *LONGEST))
+            item.nodeid.startswith(LAST),
+            not item.nodeid.startswith(FIRST),
+            not item.nodeid.startswith(("tests/e2e/", *LONGEST)),
         )
     )  # fmt: skip
 
