@@ -107,10 +107,13 @@ def test_no_figure_stands_anywhere_with_another_value(logs, serve_long, watch):
                 seen.setdefault(each["fact"], {}).setdefault((each["text"], each["unit"]), place)
                 where.setdefault(each["fact"], set()).add((place, at))
 
+    def have_read():
+        watched.wait("() => !document.querySelector('main :is(.reading, .blank[role=status])')")
+
     def look(hash_):
         watched.open(f"#/{hash_}")
         watched.wait(COMPLETE)
-        watched.wait("() => !document.querySelector('main :is(.reading, .blank[role=status])')")
+        have_read()
         watched.page.wait_for_function(JUDGED, timeout=JUDGED_MS)
         collect(hash_)
 
@@ -133,6 +136,7 @@ def test_no_figure_stands_anywhere_with_another_value(logs, serve_long, watch):
         look(f"profile?prof={SLOWER}&show={tab}")
         watched.page.get_by_role("button", name="Parts", exact=True).click()
         watched.page.get_by_role("rowheader", name="Data loading").wait_for()
+        have_read()  # what was shown before is shown until then
         collect(f"{tab}, parts")
     look("ranks?run=job")
     sentences = {fact: texts for fact, texts in seen.items() if fact.endswith(SENTENCE)}
@@ -154,7 +158,6 @@ def test_no_figure_stands_anywhere_with_another_value(logs, serve_long, watch):
         places = {
             place for place, _ in where[f"{EARLIER} to {SLOWER} | {part} | difference of means per step"]
         }
-        print(sorted(f for f in where if "difference" in f), places)
         assert {f"diff&with={EARLIER}, parts", "history, parts"} <= places
     for rule in ("data-wait", "nonfinite-loss"):
         assert any(f" | {rule} of " in fact and fact.endswith(SENTENCE) for fact in several), rule
