@@ -29,7 +29,7 @@ _STEPS = re.compile(r"^Optimizer\.step#")
 _DRAWS = re.compile(
     r"^aten::(?:rand|normal|uniform|bernoulli|multinomial|exponential|(?:native|_fused)_dropout)"
 )
-"""What draws random numbers: ``aten::dropout`` itself is also called where it changes nothing."""
+"""Operators that draw random numbers; ``aten::dropout`` alone does not, in an evaluation."""
 _CHOOSES = re.compile(r"^aten::rand(?:int|perm)")
 """Draws by which rows of a data set are chosen: what is computed of a row may be known from before."""
 _SAME_INPUTS = re.compile(r"^called with the same inputs again$")
