@@ -161,6 +161,8 @@ def repeated(waited: Waited) -> Selection | None:
         raise Abstain("no scopes of modules, which hold whether a call is the same again")
     marks = np.flatnonzero((trace.lane == waited.lane) & named(trace, _SAME_INPUTS)[trace.name])
     calls = trace.parent[marks[trace.parent[marks] >= 0]].astype(np.int64)
+    if not len(calls):
+        return None
     draws = trace.start_ns[waited.operators[named(trace, _DRAWS)[trace.name[waited.operators]]]]
     drawn = np.searchsorted(draws, trace.end_ns[calls]) - np.searchsorted(draws, trace.start_ns[calls])
     before = _last_calls(trace, calls)
