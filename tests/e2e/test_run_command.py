@@ -20,7 +20,7 @@ from stepscope.store.ranks import Ranks
 ROOT, HERE = Path(__file__).parents[2], Path(__file__).parent / "untouched"
 SCRIPTS = sorted(HERE.glob("*.py"))
 NEEDS = ("lightning", "accelerate", "jax", "optax", "flax", "keras", "transformers", "torch")
-SECONDS = 900
+SECONDS = 300
 
 
 @pytest.fixture

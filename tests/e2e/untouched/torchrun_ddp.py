@@ -1,5 +1,6 @@
 # steps: 20
 # ranks: 2
+# once: the next group would read addresses of the ended one from the same store
 # module: torch.distributed.run --standalone --nproc-per-node=2
 import torch
 import torch.distributed as dist
