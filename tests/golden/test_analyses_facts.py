@@ -104,6 +104,7 @@ def test_operators_are_all_counted():
     assert 0.99 < sum(row.device_self_ns for row in table) / device <= 1
 
 
+@pytest.mark.slow
 def test_memory_is_what_the_recorder_counted():
     events = [
         e["args"] for e in document("traces/kineto/v100_rank1of2.json.gz", whole) if e["name"] == "[memory]"

@@ -36,6 +36,7 @@ def test_scalars(path):
     assert sum(map(len, found.values())) == file.status.scalars > 0
 
 
+@pytest.mark.slow
 def test_everything_else(path):
     expected = []
     for event in LegacyEventFileLoader(str(path)).Load():
@@ -56,6 +57,7 @@ def test_everything_else(path):
     assert "__run_graph__" in found.tag
 
 
+@pytest.mark.slow
 def test_every_event_round_trips(path):
     count = 0
     for payload in RawEventFileLoader(str(path)).Load():

@@ -47,6 +47,7 @@ def test_runs_are_those_that_tensorboard_finds(log):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["single", "single/eval", "distributed", "distributed/eval"])
 def test_every_point_is_that_of_tensorboard(log, name):
     run, theirs = log.run(name), tensorboard(name)

@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def traces(draw):
     return hand_made.build(events)
 
 
+@pytest.mark.slow
 @given(traces())
 @settings(deadline=None)
 def test_parts_add_up(trace):
@@ -76,6 +78,7 @@ def test_parts_add_up(trace):
         assert sum(device.by_reason_ns.values()) == device.idle_ns
 
 
+@pytest.mark.slow
 @given(traces())
 @settings(deadline=None)
 def test_paths_fill_their_window(trace):
@@ -91,6 +94,7 @@ def test_paths_fill_their_window(trace):
             assert (path.pieces.start_ns[0], ends[-1]) == (path.start_ns, path.end_ns)
 
 
+@pytest.mark.slow
 @given(traces())
 @settings(deadline=None)
 def test_nothing_waits_for_itself(trace):

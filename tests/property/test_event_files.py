@@ -120,6 +120,7 @@ events = st.builds(
 )
 
 
+@pytest.mark.slow
 def test_events_round_trip() -> None:
     @given(events)
     def check(event: Event) -> None:
@@ -298,6 +299,7 @@ def write(path, list_of_events) -> list[tuple[int, bytes]]:
     return records
 
 
+@pytest.mark.slow
 @given(st.lists(events, max_size=12), st.integers(1, 200))
 def test_reader_equals_the_plain_decoder(tmp_path, found: list[Event], portion: int) -> None:
     path = tmp_path / "events.out.tfevents.1"
@@ -313,6 +315,7 @@ def test_reader_equals_the_plain_decoder(tmp_path, found: list[Event], portion: 
     assert not portions.read()
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(tags, bodies), min_size=1, max_size=4),
     st.lists(st.tuples(walls, st.integers(0, 300), finite32), max_size=60),
@@ -331,6 +334,7 @@ def test_repeated_patterns_are_read_like_the_first_time(tmp_path, kinds, numbers
     assert_reads([EventFile(path).read()], naive(records))
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_following_in_any_portions_loses_nothing(tmp_path, data) -> None:
     path = tmp_path / "events.out.tfevents.1"
@@ -346,6 +350,7 @@ def test_following_in_any_portions_loses_nothing(tmp_path, data) -> None:
     assert_reads(batches, naive(records))
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_damage_costs_only_what_is_damaged(tmp_path, data) -> None:
     path = tmp_path / "events.out.tfevents.1"
@@ -389,6 +394,7 @@ plain_events = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_holes_filled_in_any_order_lose_nothing(tmp_path, data) -> None:
     path = tmp_path / "events.out.tfevents.1"

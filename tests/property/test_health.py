@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import zip_longest
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -107,6 +108,7 @@ LARGE_STEPS = {
 """Steps that no float holds."""
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(runs(), st.lists(st.floats(1e9, 1e9 + 2e4), max_size=12))
 @example(NOT_SAMPLED, [1e9 + 5])

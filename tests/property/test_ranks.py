@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
@@ -38,6 +39,7 @@ def in_single(values: list[float]) -> np.ndarray:
     return np.array(values, np.float32)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(batches=some.lists(rows, max_size=4), cuts=some.lists(some.integers(0, 2000), max_size=5))
 def test_rows_come_back(batches, cuts):

@@ -55,6 +55,7 @@ def strict(monkeypatch):
     monkeypatch.setenv("STEPSCOPE_STRICT", "1")
 
 
+@pytest.mark.slow
 @given(POINTS)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_points_come_back(points):

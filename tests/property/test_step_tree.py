@@ -122,6 +122,7 @@ def slowly(trace, tree, at):
     return [parts[name] for name in PARTS]
 
 
+@pytest.mark.slow
 @given(traces())
 @settings(deadline=None)
 def test_every_instant_goes_to_one_event_that_is_there(trace):
@@ -140,6 +141,7 @@ def test_every_instant_goes_to_one_event_that_is_there(trace):
         assert parts[at].tolist() == slowly(trace, tree, at)
 
 
+@pytest.mark.slow
 @given(traces())
 @settings(deadline=None)
 def test_every_view_adds_up_to_the_same_steps(trace):
@@ -159,6 +161,7 @@ def test_every_view_adds_up_to_the_same_steps(trace):
         assert (tree.total["step_ns"] == tree.own["step_ns"] + below).all()
 
 
+@pytest.mark.slow
 @given(traces())
 @settings(deadline=None)
 def test_a_step_alone_is_its_part_of_all(trace):
@@ -173,6 +176,7 @@ def test_a_step_alone_is_its_part_of_all(trace):
             assert tree.total["step_ns"][0] == every.wall_ns[mine][ranks].sum()
 
 
+@pytest.mark.slow
 @given(traces())
 @settings(deadline=None)
 def test_loading_is_the_same_in_the_parts_and_in_the_operations(trace):
@@ -189,6 +193,7 @@ def test_loading_is_the_same_in_the_parts_and_in_the_operations(trace):
         assert shown >= sum(value or 0 for value in loaded)
 
 
+@pytest.mark.slow
 @given(traces(), traces())
 @settings(deadline=None, max_examples=50)
 def test_what_differs_adds_up_to_the_difference_of_the_means(a, b):

@@ -4,6 +4,7 @@ import json
 from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -144,6 +145,7 @@ def dump(value):
     return json.dumps(value)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(events(), max_size=6),

@@ -149,6 +149,7 @@ def test_every_option_says_what_it_does(command):
     assert silent == []
 
 
+@pytest.mark.slow
 def test_nothing_of_a_developers_machine_is_in_the_repository(files):
     forbidden = re.compile(
         r"(?<![\w.])/(?:work|root)/\w"  # a checkout or home directory

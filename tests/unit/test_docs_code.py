@@ -201,10 +201,7 @@ TRIED = [page for page in PAGES if programs_of(page) not in ([], [[]])]
 
 @pytest.mark.parametrize(
     "page",
-    [
-        pytest.param(page, marks=[pytest.mark.slow] if page.parent.name == "frameworks" else [])
-        for page in TRIED
-    ],
+    [pytest.param(page, marks=[] if page.name == "README.md" else [pytest.mark.slow]) for page in TRIED],
     ids=map(relative, TRIED),
 )
 def test_the_code_of_a_page_runs_and_prints_what_it_says(page, tmp_path):

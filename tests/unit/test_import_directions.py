@@ -7,6 +7,8 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 import stepscope
 
 ROOT = Path(stepscope.__file__).parent
@@ -345,6 +347,7 @@ def test_no_thread_can_be_held_up_by_two_imports() -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 def test_modules_of_a_package_are_imported_by_threads_at_once() -> None:
     code = """
 import threading

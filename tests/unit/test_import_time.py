@@ -117,6 +117,7 @@ sys.exit("numpy" in sys.modules)
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
 
 
+@pytest.mark.slow
 def test_serving_needs_neither(tmp_path):
     """Not even once charts and all points have been asked for."""
     from stepscope.events import EventWriter

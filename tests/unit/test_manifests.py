@@ -154,6 +154,7 @@ def unknown(kind: Any, node: Any, place: str = "") -> list[str]:
     return wrong + [found for each in inside for found in each]
 
 
+@pytest.mark.slow
 def test_the_jobset_is_one_for_its_own_api():
     name = "kubeflow_trainer_api.models.jobset_v1alpha2_job_set"
     models = pytest.importorskip(name, reason="holds the models of JobSet's API")

@@ -34,6 +34,7 @@ def shell(monkeypatch):
     return shell
 
 
+@pytest.mark.slow
 def test_the_magic_shows_the_page(logs, shell):
     shown = shell.run_line_magic("stepscope", f"'{logs}' --height 500")
     html = shown._repr_html_()
@@ -48,6 +49,7 @@ def test_the_same_directory_has_one_server(logs):
     assert len(notebook._started) == 1
 
 
+@pytest.mark.slow
 def test_a_server_that_ended_is_started_again(logs):
     first = ss.show(logs)
     started = next(iter(notebook._started.values()))
@@ -65,6 +67,7 @@ def test_only_pages_of_this_machine_may_embed_it(logs):
     assert "x-frame-options" not in headers
 
 
+@pytest.mark.slow
 def test_behind_a_hub_the_frame_goes_through_its_proxy_and_brings_a_token(logs, monkeypatch):
     monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", "/user/ada/")
     shown = ss.show(logs)

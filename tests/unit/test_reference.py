@@ -78,6 +78,7 @@ def test_a_series_is_described(tag):
     assert described(tag, WHOLE)
 
 
+@pytest.mark.slow
 def test_there_are_many_series_and_one_that_is_none_is_not_described():
     assert len(tags()) > 70
     assert not described("speed/furlongs_per_fortnight", WHOLE)

@@ -34,6 +34,7 @@ def site(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_page_is_there_and_can_be_searched(site):
     pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
     assert [str(page) for page in sorted(pages) if not (site / page).is_file()] == []

@@ -120,6 +120,7 @@ def test_it(number):
 """
 
 
+@pytest.mark.slow
 def test_what_a_file_shares_is_made_once_and_files_that_hold_a_time_share_a_worker(tmp_path: Path) -> None:
     """With groups of xdist, which pytest 9.2 lost without a word, each worker made it."""
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p xdist\nmarkers =\n  timing: holds a time\n")

@@ -67,6 +67,7 @@ def command(environment):
     return run
 
 
+@pytest.mark.slow
 def test_reading_judging_and_exporting_work(command, runs, tmp_path):
     [run] = json.loads(command("ls", runs, "--json").stdout)["runs"]
     assert run["points"] > 60
@@ -81,6 +82,7 @@ def test_reading_judging_and_exporting_work(command, runs, tmp_path):
         command("timeline", runs / "a", "-o", tmp_path / f"x.{ending}")
 
 
+@pytest.mark.slow
 def test_the_page_is_served(environment, runs):
     words = ["serve", str(runs), "--port", "0", "--json", "--no-token", "--no-cache"]
     process = subprocess.Popen(
@@ -119,6 +121,7 @@ def test_what_needs_it_says_how_to_install_it(command, runs, tmp_path, words):
     assert HINT in command(*texts, status=(1,)).stderr
 
 
+@pytest.mark.slow
 def test_a_compacted_log_needs_it(command, runs, tmp_path):
     plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     words = ["compact", str(runs), str(tmp_path / "packed"), "--workers", "1"]

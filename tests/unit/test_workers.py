@@ -40,6 +40,7 @@ def _process(_task):
     return os.getpid()
 
 
+@pytest.mark.slow
 def test_a_task_at_which_a_process_dies_is_told_and_the_others_are_done():
     told = []
     found = list(

@@ -16,6 +16,7 @@ def law(a, b, c, done, noise=0.02, seed=0):
     return steps, values * (1 + noise * np.random.default_rng(seed).normal(size=done))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("a", "b", "c"), [(2.0, 5.0, 0.5), (0.0, 8.0, 0.3), (1.0, 20.0, 1.0)])
 @pytest.mark.parametrize("done", [6_000, 12_000])
 def test_a_law_is_found_again(a, b, c, done):
@@ -93,6 +94,7 @@ def falls_in_earnest(kind, seed, total=4_000):
     return steps, np.abs(values * (1 + 0.05 * noise)), values[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["exponential", "two laws", "wandering"])
 def test_losses_that_are_no_law_end_within_the_band_or_nothing_is_said(kind):
     """A band of the law alone does not hold them."""

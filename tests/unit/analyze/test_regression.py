@@ -18,6 +18,7 @@ import check
 FOUND = 90
 
 
+@pytest.mark.slow
 def test_three_percent_are_found_and_nothing_in_one_program() -> None:
     slower, equal = check.pairs()
     verdicts = Counter(map(check.verdict, slower))
@@ -81,6 +82,7 @@ def test_it_is_told_how_many_runs_are_missing(a, b, told) -> None:
     assert bool(lacking_runs(a, b)) == bool(told)
 
 
+@pytest.mark.slow
 def test_the_test_of_lower_quarters_is_exact_for_few_and_bounded_for_many() -> None:
     random = np.random.default_rng(3)
     a, b = random.gamma(2, size=5), random.gamma(2, size=5) + 100
@@ -100,6 +102,7 @@ def test_the_test_of_lower_quarters_is_exact_for_few_and_bounded_for_many() -> N
     assert below <= 0.07
 
 
+@pytest.mark.slow
 def test_the_bound_holds_the_true_shift_in_95_of_100() -> None:
     random = np.random.default_rng(4)
     pairs = [(random.gamma(2, size=8), random.gamma(2, size=8) + 1) for _ in range(100)]

@@ -30,6 +30,7 @@ with ss.Run("run", hooks=[LineHook(interval_s=0.002)]) as run:
 """
 
 
+@pytest.mark.slow
 def test_lines_have_the_time_that_they_took(tmp_path):
     (tmp_path / "train.py").write_text(TRAINING)
     subprocess.run([sys.executable, "train.py"], cwd=tmp_path, check=True, timeout=120)

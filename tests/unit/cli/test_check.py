@@ -120,6 +120,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}", "BASELINE": "old"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("candidate", "arguments", "cannot_tell", "code", "result"),
     [
@@ -158,6 +159,7 @@ def test_the_action_runs(
     assert inputs == set(action["inputs"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("candidate", "code"), [("new", 0), ("worse", 3)])
 def test_the_job_runs(candidate, code, logs, environment) -> None:
     about, jobs = yaml.safe_load_all((ROOT / "ci/gitlab/check.yml").read_text())

@@ -360,6 +360,7 @@ def test_dumps_of_a_hang(capsys, scenario, culprits):
     assert ask(capsys, place, "--no-cache").startswith("the job waits for ranks ")
 
 
+@pytest.mark.slow
 def test_parameter_servers(capsys):
     found = json.loads(ask(capsys, recorded("tf_estimator/distributed"), "--json", "--no-cache"))
     assert [task["task"] for task in found["parameter_server"]] == [

@@ -99,6 +99,7 @@ def test_large_runs_are_judged_when_asked(recorded, capsys, monkeypatch):
     assert capsys.readouterr().out.splitlines()[1].endswith("  healthy")
 
 
+@pytest.mark.slow
 def test_many_runs_are_judged_for_a_second_unless_asked(tmp_path, capsys, monkeypatch):
     for number in range(ls.FEWEST + 2):
         with ss.Run(tmp_path / f"run-{number}") as run:

@@ -18,6 +18,7 @@ def python(code, *arguments, cwd, expect=0):
     return done
 
 
+@pytest.mark.slow
 def test_imports_of_the_originals_find_the_stand_ins(tmp_path):
     pytest.importorskip("tensorboard")
     pytest.importorskip("tensorboardX")
@@ -56,6 +57,7 @@ def test_imports_of_the_originals_find_the_stand_ins(tmp_path):
         assert {"a", "b"} <= set(log.run("run").tags())
 
 
+@pytest.mark.slow
 def test_an_original_that_was_imported_before_is_replaced_in_its_package(tmp_path):
     pytest.importorskip("tensorboard")
     python(
@@ -72,6 +74,7 @@ def test_an_original_that_was_imported_before_is_replaced_in_its_package(tmp_pat
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["tensorboardX", "torch.utils.tensorboard"])
 def test_neither_original_has_to_be_installed(package, tmp_path):
     python(

@@ -100,6 +100,7 @@ def in_s3(directory):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["memory", "s3"])
 def test_all_files_of_a_writer_are_in_the_store_and_none_is_here(kind, tmp_path, request):
     if kind == "s3":

@@ -41,6 +41,7 @@ def test_the_images_are_those_of_scikit_learn() -> None:
         assert (stored["labels"] == bundled.target).all()
 
 
+@pytest.mark.slow
 def test_numpy_alone_trains(tmp_path: Path) -> None:
     """In a plain install there is no scikit-learn."""
     program = (
@@ -73,6 +74,7 @@ def test_learning_rate_rises_then_falls_to_nothing() -> None:
     assert shares[1000] == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", training.FRAMEWORKS)
 def test_every_framework_learns_digits_and_records_it(framework: str, tmp_path: Path) -> None:
     if not find_spec(framework):

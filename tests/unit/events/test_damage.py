@@ -68,6 +68,7 @@ def test_headers_that_begin_no_record_cost_no_more_than_some_times_the_file(path
     assert checked() - before < 10 * size  # and no more at the next look
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", [100_000, 1_000_000])
 def test_records_between_such_headers_do_not_pay_for_them_again_and_again(path, checked, claim):
     count = 30_000
@@ -107,6 +108,7 @@ def test_an_event_of_more_scalars_than_there_is_room_for_is_read_whole(path):
     assert (file.status.undecodable, file.status.records) == (0, 1)
 
 
+@pytest.mark.slow
 def test_many_values_in_a_portion_are_given_in_several(path, monkeypatch):
     monkeypatch.setattr(event_columns, "MOST_NOTES", 1_000)
     texts = [Event(1e9, step, summary=Summary([Value("t", tensor=Tensor(7, string_val=[b"x"]))]))

@@ -90,6 +90,7 @@ def test_steps_at_the_edge_of_32_bits(path, step, kind):
     assert (x.step.dtype, x.step.tolist()) == (kind, [step])
 
 
+@pytest.mark.slow
 def test_a_file_larger_than_all_buffers(path):
     count = 3 * ROWS + 5
     writer = EventWriter(path.parent)

@@ -38,6 +38,7 @@ def test_the_corpus_is_what_it_says():
     assert size < 6 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", ["tune", "judge", "fresh"])
 def test_healthy_trainings_are_left_alone_and_broken_ones_are_found(split):
     result = corpus.Score()

@@ -194,6 +194,7 @@ SERIES_OF_ANY = st.lists(st.tuples(STEPS, VALUES, TIMES), max_size=40) | st.tupl
 ).map(lambda of: [(at, of[0] if at < of[2] else of[1], float(at)) for at in range(of[2] + of[3])])
 
 
+@pytest.mark.slow
 @given(SERIES_OF_ANY)
 @settings(deadline=None, max_examples=300)
 def test_no_series_is_too_odd_for_its_facts(points):

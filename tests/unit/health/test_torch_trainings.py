@@ -96,6 +96,7 @@ def judged(directory):
         return report_of(log, run).verdict, run.findings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SICK)
 def test_what_the_hooks_record_of_a_sick_training_is_found(case, tmp_path):
     make, earliest, latest, tags = SICK[case]
@@ -109,6 +110,7 @@ def test_what_the_hooks_record_of_a_sick_training_is_found(case, tmp_path):
     assert summary(hook.findings) == summary(afterwards.findings) == summary(written)
 
 
+@pytest.mark.slow
 def test_what_the_hooks_record_of_a_healthy_training_is_left_alone(tmp_path):
     hook = Training(optimizer=sgd(0.01), steps=600, evaluate=200).run(tmp_path)
     assert hook.findings == []

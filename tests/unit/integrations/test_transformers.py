@@ -157,6 +157,7 @@ def test_an_evaluation_afterwards_is_a_further_attempt(tmp_path, trainer, stored
     assert [each.superseded_from for each in run.columns("train/loss")] == [None]
 
 
+@pytest.mark.slow
 def test_steps_go_on_where_a_checkpoint_is_resumed(tmp_path, trainer, stored):
     trainer(StepscopeCallback(tmp_path / "run"), save_strategy="steps", save_steps=5).train()
     trainer(StepscopeCallback(tmp_path / "run")).train(
@@ -168,6 +169,7 @@ def test_steps_go_on_where_a_checkpoint_is_resumed(tmp_path, trainer, stored):
     assert run.info.total_steps == 8
 
 
+@pytest.mark.slow
 def test_a_second_training_of_one_trainer(tmp_path, trainer, stored):
     training = trainer(StepscopeCallback(tmp_path / "run"))
     training.train()
@@ -175,6 +177,7 @@ def test_a_second_training_of_one_trainer(tmp_path, trainer, stored):
     assert stored().series("train/loss")["attempt"].tolist() == [1] * 4 + [2] * 4
 
 
+@pytest.mark.slow
 def test_a_training_that_was_left_is_failed_once_the_next_begins(tmp_path, trainer, stored):
     callback, failing = StepscopeCallback(tmp_path / "run"), Failing(3, ValueError("bad"))
     training = trainer(callback, failing)
@@ -212,6 +215,7 @@ def test_a_hook_that_is_meant_to_end_the_training_does(tmp_path, trainer):
     callback.run.close("failed")
 
 
+@pytest.mark.slow
 def test_evaluations_and_checkpoints_are_no_wait_for_data(tmp_path, trainer, stored):
     import time
 

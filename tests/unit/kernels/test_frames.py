@@ -157,6 +157,7 @@ print("whole")
 '''
 
 
+@pytest.mark.slow
 def test_the_thread_may_run_on_meanwhile():
     """Where the collector was at work, CPython 3.11 returned other objects as frames, or crashed, at once."""
     done = subprocess.run(

@@ -98,6 +98,7 @@ def test_points_beyond_the_bound_are_counted(tmp_path, disk, impatient, lenient,
     assert 900 <= written <= 1_100
 
 
+@pytest.mark.slow
 def test_the_end_keeps_its_deadline_and_the_rest_is_written_behind_it(
     tmp_path, disk, impatient, lenient, read
 ):
@@ -118,6 +119,7 @@ def test_a_disk_that_answers_in_time_is_not_complained_of(tmp_path, disk, lenien
     assert not recwarn.list
 
 
+@pytest.mark.slow
 def test_in_strict_mode_it_is_an_error_and_no_run_is_left(tmp_path, disk, impatient):
     with pytest.raises(LogDirectoryError, match="the disk does not answer") as raised:
         Run(tmp_path / "run", _open_writer=disk)

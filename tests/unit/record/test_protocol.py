@@ -72,6 +72,7 @@ def test_nothing_private_of_a_run_is_used_outside_its_own_modules():
     assert found == []
 
 
+@pytest.mark.slow
 def test_tests_of_other_packages_use_nothing_private_of_a_run_either():
     tests = Path(__file__).resolve().parents[2]
     found = [

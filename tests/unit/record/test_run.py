@@ -468,6 +468,7 @@ def test_a_second_process_of_a_directory_is_a_second_attempt(real, infos):
     assert len(list(Path(run.log_dir).iterdir())) == 6
 
 
+@pytest.mark.slow
 def test_a_run_that_is_dropped_is_closed(tmp_path, infos):
     run = Run(tmp_path / "run")
     run.scalar("loss", 1.0, 0)
@@ -536,6 +537,7 @@ def test_strict_raises_where_the_directory_cannot_be_written(no_directory):
         Run(no_directory)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("lenient")
 def test_else_it_is_one_warning_and_training_goes_on(no_directory):
     with pytest.warns(RuntimeWarning, match="cannot write the run: Not a directory") as caught:

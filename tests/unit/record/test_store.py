@@ -275,6 +275,7 @@ def test_a_file_that_changed_is_sent_again(place):
     entry.forget()
 
 
+@pytest.mark.slow
 def test_a_store_that_refuses_is_said_once_and_nothing_is_lost(place, broken, monkeypatch):
     monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
     broken.broken = PermissionError("403 for key hunter22 of hunter22")
@@ -464,6 +465,7 @@ run.scalar("loss", 1.0, 0)
     assert entries() == []
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_before_the_store_has_said_anything_is_written_here(place, broken, monkeypatch):
     """What was logged must not wait in memory for the store while the time to end runs out."""
     hold = threading.Event()
@@ -535,6 +537,7 @@ print(took)
 """
 
 
+@pytest.mark.slow
 def test_two_processes_that_send_one_spool_send_it_once(tmp_path, place):
     url = f"slowstore://{tmp_path}/store/x"
     entry = SpoolEntry.begin(url, {})
@@ -586,6 +589,7 @@ def test_a_clock_that_is_wrong_makes_no_difference_to_what_is_sent(place, monkey
 # --- the bound of the spool -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_waits_is_bounded_and_what_found_no_room_is_counted(place, broken, monkeypatch):
     monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
     monkeypatch.setenv("STEPSCOPE_SPOOL_BYTES", "3000000")
@@ -623,6 +627,7 @@ def test_what_waits_is_bounded_and_what_found_no_room_is_counted(place, broken, 
     assert entries() == []
 
 
+@pytest.mark.slow
 def test_a_long_run_takes_no_more_room_than_the_bound_where_the_store_takes_it(place, monkeypatch):
     monkeypatch.setenv("STEPSCOPE_SPOOL_BYTES", "4000000")
     monkeypatch.setattr(spools, "MEASURE_SECS", 0.0)

@@ -253,6 +253,7 @@ def test_another_role_is_said(telemetry, rows, tmp_path):
     assert member.facts["source"] == "later"
 
 
+@pytest.mark.slow
 def test_a_disk_that_refuses_keeps_a_bounded_number_of_steps(tmp_path, steps):
     (tmp_path / "ranks").write_text("a file")
     problems = Problems()

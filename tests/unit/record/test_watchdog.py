@@ -78,6 +78,7 @@ def test_a_thread_that_ended_is_said_at_once_but_not_at_the_end_of_a_run():
     assert "its thread has ended" in writer.posted[0]
 
 
+@pytest.mark.slow
 def test_the_function_that_holds_up_the_thread_is_named(tmp_path, lenient, monkeypatch):
     monkeypatch.setattr(watchdog, "STUCK_SECS", 1.0)
     monkeypatch.setattr(watchdog, "LOOK_SECS", 0.05)

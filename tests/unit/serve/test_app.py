@@ -1,9 +1,12 @@
 import subprocess
 import sys
 
+import pytest
+
 import stepscope as ss
 
 
+@pytest.mark.slow
 def test_first_requests_that_come_while_the_store_is_being_imported_are_answered(tmp_path):
     with ss.Run(tmp_path / "runs" / "a") as run:
         run.scalar("loss", 1.0, 0)

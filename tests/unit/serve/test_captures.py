@@ -166,6 +166,7 @@ def test_a_request_that_cannot_be_is_refused(log, request_id):
     assert refusal.value.status == 400
 
 
+@pytest.mark.slow
 def test_captures_of_a_run_that_has_only_parts_are_found_under_its_name(run):
     run.rename(run.parent / "train")
     writer = EventWriter(run.parent / "validation")

@@ -39,6 +39,7 @@ def test_it_is_given_back_every_so_often():
     assert len(given) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the C library of Linux")
 def test_what_threads_took_is_given_back():
     done = subprocess.run([sys.executable, "-c", HELD], capture_output=True, text=True, check=True)

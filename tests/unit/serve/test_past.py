@@ -41,6 +41,7 @@ def told(root, name):
     return [each for each in found if each.rule == "unlike-past-runs"]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_elsewhere_is_told_with_what_differs(past):
     train(past / "strange", 5.0, 0.5, seed=3)
     [found] = told(past, "strange")

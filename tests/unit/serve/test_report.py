@@ -107,6 +107,7 @@ def test_a_run_that_is_not_there(logs):
         write_run(logs, "gone")
 
 
+@pytest.mark.slow
 def test_a_profile_is_held_without_what_lies_beside_it(tmp_path):
     shutil.copy(TRACE, tmp_path / "step.json.gz")
     (tmp_path / "other.json").write_text('{"traceEvents": []}')
@@ -133,6 +134,7 @@ def test_the_name_of_the_file_is_harmless(name, expected):
     assert file_name(name) == expected
 
 
+@pytest.mark.slow
 def test_the_command(logs, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     opened, begin = [], Log.__init__

@@ -17,6 +17,7 @@ def script():
     return module
 
 
+@pytest.mark.slow
 def test_a_file_that_is_as_before_keeps_its_time(script, tmp_path):
     script.TARGET = tmp_path / "api.ts"
     script.main()

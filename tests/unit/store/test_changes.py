@@ -50,6 +50,7 @@ def log(tmp_path_factory):
         yield found
 
 
+@pytest.mark.slow
 def test_a_resumed_run_says_what_differs_between_its_attempts(log):
     groups = log.run("run").changes()
     assert "step 99: attempt 1 failed: RuntimeError: link down" in [group.text for group in groups]

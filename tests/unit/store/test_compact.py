@@ -516,6 +516,7 @@ def test_a_run_that_is_written_is_left_alone(tmp_path, capsys):
     other.close()
 
 
+@pytest.mark.slow
 def test_processes_and_a_cluster_do_the_same(tmp_path, monkeypatch, capsys):
     for name in "abc":
         record(tmp_path / "runs" / name, attempts=1, points=20)

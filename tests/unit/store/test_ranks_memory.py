@@ -78,6 +78,7 @@ def test_rows_that_came_since_the_steps_were_read_are_left_out(tmp_path):
     np.testing.assert_array_equal(table.durations_s, Ranks(str(place)).stages(end=60).durations_s)
 
 
+@pytest.mark.slow
 def test_memory_is_hardly_more_than_the_table_of_all_steps(tmp_path):
     ranks, steps = 96, 4000
     load_ranks(write(tmp_path / "small", [range(60)] * 4))  # so that no import counts

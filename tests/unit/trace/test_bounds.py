@@ -40,6 +40,7 @@ def run_in(folder, command, most_bytes):
     return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["glance", "profile op", "timeline -o out.json"])
 def test_a_command_gives_up_at_its_bound_and_says_how_to_lift_it(large, command):
     bounded = run_in(large, command, str(180 << 20))
@@ -48,10 +49,12 @@ def test_a_command_gives_up_at_its_bound_and_says_how_to_lift_it(large, command)
     assert "Traceback" not in bounded.stderr
 
 
+@pytest.mark.slow
 def test_without_a_bound_the_same_file_is_read(large):
     assert run_in(large, "glance", "0").returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the bound is Linux's")
 @pytest.mark.parametrize("share", [0.4, 0.55])
 def test_whatever_a_library_does_when_memory_runs_out_is_told(tmp_path, share):

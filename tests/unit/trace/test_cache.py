@@ -184,6 +184,7 @@ def test_a_damaged_cache_is_not_used(path):
     assert cache.read(place, cache.identity(path)) is None
 
 
+@pytest.mark.slow
 def test_one_flipped_bit_is_never_a_wrong_number(path):
     first = ss.load_trace(path)
     place = cache.place_of(path)

@@ -17,11 +17,13 @@ COLUMNS = st.sampled_from([np.int8, np.uint8, np.int16, np.int32, np.int64]).fla
 )
 
 
+@pytest.mark.slow
 @given(COLUMNS)
 def test_the_values_are_those_of_unique(column: Ints) -> None:
     assert distinct(column).tolist() == np.unique(column).tolist()
 
 
+@pytest.mark.slow
 @given(COLUMNS)
 def test_places_lead_back_to_the_column(column: Ints) -> None:
     found, place = numbered(column)

@@ -378,6 +378,7 @@ profiler.export_chrome_trace(sys.argv[1])
 """
 
 
+@pytest.mark.slow
 def test_real_torch(tmp_path):
     """A trace of the torch that is installed, against the profiler's own events."""
     pytest.importorskip("torch")

@@ -120,6 +120,7 @@ def test_a_gzip_cut_before_the_first_event(tmp_path):
         load(path)
 
 
+@pytest.mark.slow
 def test_every_cut_is_an_answer_and_never_a_traceback(tmp_path):
     """Whatever is cut off, there is a trace or an error of ours."""
     text = json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": [EVENT] * 3}).encode()

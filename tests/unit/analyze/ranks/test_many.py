@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 
+import pytest
 from support.recordings import recorded
 
 from stepscope.analyze.ranks.many import reduced
@@ -23,6 +24,7 @@ def test_eight_ranks_file_by_file_are_told_as_all_at_once():
     assert told(place, processes=1) == told(place)
 
 
+@pytest.mark.slow
 def test_processes_tell_the_same(simulated, tmp_path):
     job = simulated(ranks=5, steps=12)
     job.compute[:, :, 3] *= 1.3
@@ -61,6 +63,7 @@ def in_two(path, step):
     path.unlink()
 
 
+@pytest.mark.slow
 def test_tasks_of_tensorflow_are_told_the_same():
     place = recorded("tf_estimator/distributed")
     assert told(place, processes=1)["parameter_server"] == told(place)["parameter_server"]
@@ -100,6 +103,7 @@ def test_a_file_that_cannot_be_read_is_told_and_the_rest_go_on(simulated, tmp_pa
     assert any("rank1.json" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_a_rank_at_which_a_process_dies_is_told_and_the_rest_go_on(simulated, tmp_path, monkeypatch):
     """What the kernel ends for the memory that it takes, this stands for."""
     job = simulated(ranks=4)
@@ -122,6 +126,7 @@ def test_a_rank_at_which_a_process_dies_is_told_and_the_rest_go_on(simulated, tm
     )
 
 
+@pytest.mark.slow
 def test_without_ray_it_says_so_and_falls_back_only_if_asked(simulated, tmp_path, capsys):
     simulated(ranks=2).write(tmp_path)
     asked = ["ranks", str(tmp_path), "--no-cache", "--ray", "127.0.0.1:9"]

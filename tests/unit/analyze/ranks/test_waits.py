@@ -214,6 +214,7 @@ def test_a_group_whose_transfers_are_slower_than_its_likes(simulated, tmp_path, 
         assert found[0].transfer_ns == pytest.approx(3 * found[0].usual_ns, rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_healthy_job_accuses_nobody(simulated, tmp_path):
     wrong = []
     for seed in range(20):

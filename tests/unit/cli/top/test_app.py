@@ -75,6 +75,7 @@ def test_runs_and_charts_are_there(log):
     driven(log, steps)
 
 
+@pytest.mark.slow
 def test_the_cursor_chooses_the_run_and_space_overlays(log):
     async def steps(app, pilot):
         await pilot.press("up")
@@ -92,6 +93,7 @@ def test_the_cursor_chooses_the_run_and_space_overlays(log):
     driven(log, steps)
 
 
+@pytest.mark.slow
 def test_findings_say_what_is_wrong_and_what_to_do(log):
     async def steps(app, pilot):
         await pilot.press("2")
@@ -106,6 +108,7 @@ def test_findings_say_what_is_wrong_and_what_to_do(log):
     driven(log, steps, first="bad")
 
 
+@pytest.mark.slow
 def test_ranks_of_a_job(log):
     async def steps(app, pilot):
         await pilot.press("3")
@@ -119,6 +122,7 @@ def test_ranks_of_a_job(log):
     driven(log, steps)
 
 
+@pytest.mark.slow
 def test_charts_are_filtered_while_words_are_typed(log):
     async def steps(app, pilot):
         await pilot.press("slash", *"rate")
@@ -134,6 +138,7 @@ def test_charts_are_filtered_while_words_are_typed(log):
     driven(log, steps, first="good")
 
 
+@pytest.mark.slow
 def test_axis_scale_smoothing_size_and_pages(log):
     async def steps(app, pilot):
         await pilot.press("x", "l", "s")
@@ -171,6 +176,7 @@ def test_a_directory_that_goes_away_is_said(log, logs):
     driven(log, steps)
 
 
+@pytest.mark.slow
 def test_only_the_number_keys_open_panes_in_a_small_terminal(log):
     async def steps(app, pilot):
         await pilot.press("2")
@@ -215,6 +221,7 @@ def test_without_textual_it_says_what_to_install(logs, capsys, monkeypatch):
     assert "pip install 'stepscope[top]'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_in_a_real_terminal(logs):
     head, terminal = pty.openpty()
     command = [sys.executable, "-m", "stepscope", "top", str(logs), "--no-cache", "--charts", "loss"]

@@ -59,6 +59,7 @@ def test_what_is_not_finite_is_counted():
     assert table.counts[0, BUCKETS] == 3
 
 
+@pytest.mark.slow
 def test_levels_and_layers():
     assert measure("off", gradients=tree()) is None
     assert measure("norm", gradients=tree()).rows == {}
@@ -101,6 +102,7 @@ for measured in (cut(array), jax.jit(whole)(sharded)):
 """
 
 
+@pytest.mark.slow
 def test_parts_on_eight_devices_are_measured_as_one():
     # In a process of its own: how many devices there are is settled when jax is first used.
     more = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
@@ -130,6 +132,7 @@ def params_of():
     }
 
 
+@pytest.mark.slow
 def test_a_run_holds_what_the_steps_measured(tmp_path):
     hook = ss.GradientHook(every_n_steps=4, histograms_every=4, dense_steps=0)
     x = jnp.ones((3, 4))
@@ -166,6 +169,7 @@ def test_a_run_holds_what_the_steps_measured(tmp_path):
     assert run.problems == {}
 
 
+@pytest.mark.slow
 def test_an_optimizer_state_holds_statistics(tmp_path):
     tx = with_statistics(optax.adam(0.1), clip=optax.clip_by_global_norm(0.01), histograms=True)
     plain = optax.chain(optax.clip_by_global_norm(0.01), optax.adam(0.1))
@@ -205,6 +209,7 @@ def test_an_optimizer_state_holds_statistics(tmp_path):
         statistics_in(other, "norm")
 
 
+@pytest.mark.slow
 def test_saturated_and_dead_units_of_tapped_activations(tmp_path):
     taps = ss.ActivationHook(every_n_steps=1, dense_steps=0, window=3, saturated=0.9, layers="^(a|b|c)$")
     kinds = {"a": "relu", "b": "tanh", "c": "sigmoid"}
@@ -230,6 +235,7 @@ def test_saturated_and_dead_units_of_tapped_activations(tmp_path):
         measure("full", activations={"a": x}, kinds={"a": "gelu"})
 
 
+@pytest.mark.slow
 def test_parameters_take_turns_and_the_norm_is_of_all(tmp_path):
     hook = ss.GradientHook(every_n_steps=2, dense_steps=0, histograms_every=0, rotate=2)
     gradients = params_of()
@@ -246,6 +252,7 @@ def test_parameters_take_turns_and_the_norm_is_of_all(tmp_path):
         measure("full:2/2", gradients=gradients)
 
 
+@pytest.mark.slow
 def test_layers_take_turns_beside_parameters(tmp_path):
     options = {"dense_steps": 0, "histograms_every": 0}
     taps = ss.ActivationHook(every_n_steps=2, rotate=3, window=1, **options)

@@ -60,6 +60,7 @@ def test_running_its_parts_gives_what_the_function_gives():
     np.testing.assert_allclose(found, f(x), 1e-6)
 
 
+@pytest.mark.slow
 def test_control_flow_random_keys_and_constants():
     table = jnp.arange(5.0)
 
@@ -74,6 +75,7 @@ def test_control_flow_random_keys_and_constants():
     assert trace(f, jax.random.key(0), jnp.asarray(1), measure=False).costs == []
 
 
+@pytest.mark.slow
 def test_flax_modules_are_scopes():
     linen = pytest.importorskip("flax.linen")
 

@@ -40,6 +40,7 @@ def slow(x):
 
 
 class TestCompletionTimer:
+    @pytest.mark.slow
     def test_it_sees_what_the_loop_does_not_wait_for(self, tmp_path):
         x = jnp.eye(400)
         slow(x).block_until_ready()
@@ -199,6 +200,7 @@ class TestFlax:
         assert run.config["model"]["parameters"] == 8
         assert float(optimizer_scalars(state)["optimizer/lr"]) == 0.5
 
+    @pytest.mark.slow
     def test_modules_and_metrics_of_nnx(self, run):
         pytest.importorskip("flax")
         optax = pytest.importorskip("optax")

@@ -23,6 +23,7 @@ def parts(rng, noise, count=4):
     return {"a": jnp.asarray(found[:, :40]), "b": [jnp.asarray(found[:, 40:].reshape(count, 6, 10))]}
 
 
+@pytest.mark.slow
 def test_it_is_the_trace_of_the_noise_over_the_squared_gradient():
     rng, step = (
         np.random.default_rng(0),
@@ -34,6 +35,7 @@ def test_it_is_the_trace_of_the_noise_over_the_squared_gradient():
     assert float(found[TAG]) == pytest.approx(100 * 0.25 / 25, rel=0.1)
 
 
+@pytest.mark.slow
 def test_one_step_is_that_of_the_formula():
     gradients = parts(np.random.default_rng(1), 0.3)
     rows = np.concatenate(
@@ -44,6 +46,7 @@ def test_one_step_is_that_of_the_formula():
     assert float(found[TAG]) == pytest.approx(32 * trace / squared, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_along_an_axis_it_is_the_same():
     gradients = parts(np.random.default_rng(2), 0.3)
     found, state = noise_scale(gradients, examples=8)

@@ -57,6 +57,7 @@ def test_the_reader_of_jax_itself_sees_the_steps_and_operators_that_ours_sees(tm
     assert names & theirs.keys() >= {name for name in names if "dot" in name or "fusion" in name} != set()
 
 
+@pytest.mark.slow
 def test_an_operation_has_its_program_scope_and_source_line(tmp_path):
     @jax.jit
     def encode(weight):

@@ -118,6 +118,7 @@ class Slow(torch.utils.data.IterableDataset):
             yield batch
 
 
+@pytest.mark.slow
 def test_a_validation_in_the_middle_of_a_step_is_no_part_of_it(tmp_path, trainer, loader, model, stored):
     now = [100.0]
     clock = Clock(wall=lambda: 1.7e9 + now[0], steady=lambda: now[0], cpu=lambda: 0.0, pause=lambda s: None)

@@ -254,6 +254,7 @@ def test_a_rollout_and_an_evaluation_by_parts_are_not_measured(tmp_path):
     assert max(found["activations/one/max"].values()) < 10
 
 
+@pytest.mark.slow
 def test_a_compiled_model_is_not_measured_and_the_run_says_so(tmp_path, monkeypatch):
     monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
     for number, compiled in enumerate((torch.compile(Parts(), backend="eager"), Parts())):

@@ -135,6 +135,7 @@ def test_sizes_that_are_not_known_yet_are_left_out(run):
     assert "parameters" not in run.config["model"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # its own, when the compiler is imported
 def test_a_compiled_model_is_named_by_its_own_class(model, run):
     watch(torch.compile(model), None, run)

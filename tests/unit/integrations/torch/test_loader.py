@@ -10,6 +10,7 @@ import stepscope as ss
 from stepscope.integrations.torch import IndexedLoader
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "shuffle"), [(0, False), (0, True), (1, True)])
 def test_each_step_has_the_indices_of_its_batch(tmp_path, workers, shuffle):
     data = TensorDataset(torch.arange(20.0))

@@ -113,6 +113,7 @@ def test_the_wait_for_data_is_part_of_the_step(tmp_path):
     assert rank.level == "high"
 
 
+@pytest.mark.slow
 def test_a_recording_does_not_import_the_compiler(tmp_path):
     """PyTorch's own start asks the compiler for a setting, and importing it takes seconds of training."""
     program = f"""
@@ -386,6 +387,7 @@ def test_a_text_is_found_across_pieces(tmp_path):
     assert not profiler.contains(path, b'"kernels"')
 
 
+@pytest.mark.slow
 def test_tensorboard_finds_the_rank_and_the_step_in_the_name(tmp_path):
     """As a user has it, in a separate process: a run of 20 steps, analysed at once."""
     program = f"""

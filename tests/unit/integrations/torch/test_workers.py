@@ -49,6 +49,7 @@ assert "torch" in iterator.__init__.__code__.co_filename, "the loader is as it w
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "backend"), [("items", "torch"), ("stream", "torch"), ("items", "python")])
 def test_workers_are_in_the_profile_with_their_own_process_and_the_same_clock(tmp_path, kind, backend):
     """In a process of its own, as workers are forked."""

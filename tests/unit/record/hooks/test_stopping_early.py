@@ -145,6 +145,7 @@ def by_keras(keras, values, patience, min_delta, mode):
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @settings(deadline=None, max_examples=200)
 @given(

@@ -145,6 +145,7 @@ def test_a_driver_that_hangs_is_not_waited_for(real, sources, monkeypatch):
     thread.join(20)
 
 
+@pytest.mark.slow
 def test_a_run_that_nobody_holds_is_not_kept_alive_by_it(real, tmp_path):
     run = ss.Run(tmp_path / "dropped", hooks=[hook := ss.SystemHook(0.02)])
     thread, recorder = hook._thread, run._writer

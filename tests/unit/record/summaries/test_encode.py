@@ -123,6 +123,7 @@ run.close()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="the kernel tells no waiting times")  # noqa: PTH110
 def test_large_summaries_do_not_hold_the_training(tmp_path):
     """The time in which the training's thread neither ran nor waited for a processor: for the interpreter."""
@@ -155,6 +156,7 @@ print(here << 10, there << 10, run.problems.get("overflow", 0))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is counted as on Linux")
 def test_the_most_memory_that_large_summaries_take_is_part_of_their_bound(tmp_path):
     """Held, copied and encoded, here and in the process that encodes."""

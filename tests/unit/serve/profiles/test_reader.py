@@ -75,6 +75,7 @@ def test_one_that_takes_too_long_is_given_up(profile):
     reader.close()
 
 
+@pytest.mark.slow
 def test_one_that_takes_too_much_memory_is_refused(tmp_path, profile):
     """50 MB of pickle, 50 kB on disk, that make half a gigabyte."""
     path = tmp_path / "snapshot.pickle"

@@ -132,6 +132,7 @@ def test_one_thread_draws_all_charts_and_ends_with_the_last(tmp_path, notebook, 
     run.close()
 
 
+@pytest.mark.slow
 def test_the_thread_draws_by_itself(tmp_path, notebook, reader, monkeypatch):
     monkeypatch.setattr(cell_chart, "PERIOD_S", 0.01)
     drawn = threading.Event()

@@ -149,6 +149,7 @@ def add(path, number):
         notes.change(f"run{at}", **({"note": "said"} if number else {"title": "named"}))
 
 
+@pytest.mark.slow
 def test_several_processes_lose_nothing(tmp_path):
     context = multiprocessing.get_context("spawn")
     others = [context.Process(target=add, args=(tmp_path, number)) for number in range(2)]
