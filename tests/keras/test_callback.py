@@ -386,6 +386,42 @@ def test_a_loop_of_the_users_own(make_model, data, callback, recorded):
     assert len(found.values["speed/step_time_ms"]) == BATCHES
 
 
+def test_results_that_threads_bring_in_another_order_are_recorded_in_that_of_the_batches(
+    make_model, callback, recorded
+):
+    """Keras 3 gives ends of batches to a pool of threads, and waits for all of them before an epoch ends."""
+    watched = callback(batch_loss=True)
+    watched.set_model(make_model())
+    watched.set_params({"epochs": 1, "steps": 4})
+    watched.on_train_begin()
+    watched.on_epoch_begin(0)
+    means = [4.0, 3.0, 2.0, 2.0]
+    for batch in range(4):
+        watched.on_train_batch_begin(batch)
+    for batch in (1, 0, 3, 2):
+        watched.on_train_batch_end(batch, {"loss": means[batch]})
+    watched.on_epoch_end(0, {"loss": means[-1]})
+    watched.on_train_end()
+    found = recorded()
+    assert found.values["train/loss"] == pytest.approx(means)
+    assert found.values["train/batch_loss"] == pytest.approx([4.0, 2.0, 0.0])
+
+
+def test_a_batch_that_never_ends_holds_up_no_other(make_model, callback, recorded):
+    watched = callback()
+    watched.set_model(make_model())
+    watched.set_params({"epochs": 1, "steps": 3})
+    watched.on_train_begin()
+    watched.on_epoch_begin(0)
+    for batch in range(3):
+        watched.on_train_batch_begin(batch)
+    for batch in (1, 2):
+        watched.on_train_batch_end(batch, {"loss": float(batch)})
+    watched.on_epoch_end(0, {"loss": 2.0})
+    watched.on_train_end()
+    assert recorded().values["train/loss"] == [1.0, 2.0]
+
+
 @pytest.mark.parametrize(
     ("given", "found"), [(0, (0, 0)), (3, (3, 3)), ((3, 5), (3, 5)), ("3,5", (3, 5)), ("3", (3, 3))]
 )

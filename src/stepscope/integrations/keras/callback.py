@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from threading import Lock
 from typing import Any, Literal
 
 import keras
@@ -73,6 +75,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
     ) -> None:
         super().__init__()
         self._metrics = BatchMetrics(frequency(update_freq), batch_loss=batch_loss)
+        self._ended = InOrder(self._record_own)
         self._speed = write_steps_per_second
         self._recorder = ModelRecorder(
             graph=write_graph,
@@ -165,6 +168,8 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         if self._last is None:
             self.run.scalars(readings(self._optimizer), number)
         self._last, self._next = number, number + batches_per_call(self._net)
+        if not self._wrapped:
+            self._ended.begin(batch)
         stepper.begin(number)
 
     def watch(self, train: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -190,15 +195,19 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Record a batch of a loop of the user's own; one of ``fit`` is recorded already.
 
-        Keras 3 calls this on another thread, perhaps when the next batch has begun.
+        Keras 3 calls this on one of several threads, perhaps when the next batch has ended.
         """
         if not self._wrapped:
-            self._record(self._base + batch, logs)
+            self._ended.end(batch, logs)
+
+    def _record_own(self, batch: int, logs: Any) -> None:
+        self._record(self._base + batch, logs)
 
     @guarded
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Record the epoch's values, at its last batch."""
         self._finish()
+        self._ended.finish()
         if self._done is None:
             return
         run, step, metrics = self.run, self._done, numbers(logs)
@@ -356,6 +365,43 @@ def epochs(name: str, value: object) -> int:
             f"{name} must be a number of epochs, got {value!r:.60}", hint="0 for never, 1 for each"
         )
     return int(value)
+
+
+class InOrder:
+    """Gives results of batches on in the order in which the batches began, whichever thread brings them.
+
+    Args:
+        record: Receives the number of a batch and its results, by one thread at a time.
+    """
+
+    def __init__(self, record: Callable[[int, Any], None]) -> None:
+        self._record, self._lock = record, Lock()
+        self._begun: deque[int] = deque()
+        self._results: dict[int, Any] = {}
+
+    def begin(self, batch: int) -> None:
+        """Note that a batch begins."""
+        with self._lock:
+            self._begun.append(batch)
+
+    def end(self, batch: int, logs: Any) -> None:
+        """Take the results of a batch, and give on those whose turn it is."""
+        with self._lock:
+            if batch not in self._begun:
+                self._record(batch, logs)
+                return
+            self._results[batch] = logs
+            while self._begun and self._begun[0] in self._results:
+                first = self._begun.popleft()
+                self._record(first, self._results.pop(first))
+
+    def finish(self) -> None:
+        """Give on what waits for batches that never ended."""
+        with self._lock:
+            for batch in self._begun:
+                if batch in self._results:
+                    self._record(batch, self._results.pop(batch))
+            self._begun.clear()
 
 
 class BatchLoss:
