@@ -35,9 +35,12 @@ BIN    := $(VENV)/bin
 INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
             -not -path '*/node_modules/*' -not -path '*/page/*' -not -path '*/__pycache__/*' \
             -not -name '*.so' -not -name '*.c' 2>/dev/null)
+PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
 # One more than processors: browsers, rendezvous of ranks and slow stores are often waited for.
-WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
-SPREAD := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+WORKERS ?= $(shell echo $$(( $(PROCESSORS) + 1 )))
+# The tests of the gate seldom wait, and each worker imports all frameworks.
+GATE_WORKERS ?= $(PROCESSORS)
+SPREAD := --dist loadfile --no-loadscope-reorder
 PAGE_INPUTS ?= 50000
 MAKEFLAGS += --keep-going
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -50,13 +53,13 @@ demo:
 	$(BIN)/stepscope demo $(DEMO)
 
 test: $(VENV)/.test
-	$(BIN)/python scripts/suite.py $(SPREAD) --gate $(PYTEST)
+	$(BIN)/python scripts/suite.py -n $(GATE_WORKERS) $(SPREAD) --gate $(PYTEST)
 
 # A part that fails does not keep the others from running: see MAKEFLAGS above.
 test-all: test beyond frameworks
 
 beyond: extras
-	$(BIN)/python scripts/suite.py $(SPREAD) --beyond-gate $(PYTEST)
+	$(BIN)/python scripts/suite.py -n $(WORKERS) $(SPREAD) --beyond-gate $(PYTEST)
 
 frameworks: extras
 	$(MAKE) --no-print-directory -j2 --output-sync=target test-tensorflow test-keras test-keras-2 test-notebook $(ALSO)

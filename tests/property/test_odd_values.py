@@ -117,6 +117,7 @@ several = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(
     deadline=None,
     max_examples=200,

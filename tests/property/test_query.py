@@ -94,6 +94,7 @@ def place(grid, x):
     return inside[-1] if inside and x <= grid.top else None
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(question())
 def test_equals_looking_at_every_point(asked):

@@ -43,6 +43,7 @@ def test_every_page_is_there_and_can_be_searched(site):
     assert {str(page) for page in pages} <= places | {"index.html"} | {""}
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_from_another_host(site):
     loads = re.compile(
         r"<(?:script|img|iframe|source)[^>]+src=\"?https?:[^\s\">]+|<link[^>]+rel=\"?(?:stylesheet|preconnect|preload)"
@@ -57,12 +58,14 @@ def test_nothing_is_loaded_from_another_host(site):
     assert found == []
 
 
+@pytest.mark.slow
 def test_both_themes_can_be_chosen(site):
     text = (site / "index.html").read_text()
     assert "data-md-color-scheme=slate" in text.replace('"', "")
     assert "data-md-color-scheme=default" in text.replace('"', "")
 
 
+@pytest.mark.slow
 def test_the_reference_has_every_public_name_and_command(site):
     python, commands = ((site / "reference" / f"{name}.html").read_text() for name in ("python", "commands"))
     names = set(stepscope.__all__) - {"__version__", "integrations", "load_ipython_extension"}
@@ -73,6 +76,7 @@ def test_the_reference_has_every_public_name_and_command(site):
     assert [name for name in here if f'.{name}"' not in python and f".{name}</" not in python] == []
 
 
+@pytest.mark.slow
 def test_the_reference_has_every_option_of_every_command(site):
     text = html.unescape(re.sub(r"<[^>]+>", "", (site / "reference" / "commands.html").read_text()))
     parser = build_parser(only="*")

@@ -311,6 +311,7 @@ def test_distances_are_stretched_by_when_results_are_there():
     assert pace.step_seconds == pytest.approx(0.1)
 
 
+@pytest.mark.slow
 def test_the_budget_bounds_samples(tmp_path, monkeypatch):
     hook = ss.GradientHook(every_n_steps=2, dense_steps=0, histograms_every=0, max_overhead=0.1)
     with ss.Run(tmp_path, hooks=[hook]) as run:
