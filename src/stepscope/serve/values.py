@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from stepscope.errors import UnknownTagError
 from stepscope.names.splits import Split
 from stepscope.serve.questions.desk import Desk
 from stepscope.serve.questions.query import parse_query
@@ -115,10 +114,8 @@ def line_of(run: StoredRun, lines: Sequence[ChartLine]) -> tuple[Split | None, l
             place = SPLITS.index(line.split or part.split)
             if best is not None and place >= best[0]:
                 continue
-            try:
-                best = place, part.columns(line.tag)
-            except UnknownTagError:
-                continue
+            if columns := part.own_columns(line.tag):
+                best = place, columns
     return (None, []) if best is None else (SPLITS[best[0]], best[1])
 
 

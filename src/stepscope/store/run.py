@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -351,17 +351,24 @@ class StoredRun:
         Raises:
             UnknownTagError: The run has no such tag.
         """
+        return self.own_columns(tag) or self._unknown(tag)
+
+    def own_columns(self, tag: str) -> list[Series]:
+        """Return what ``columns`` does, or [] if the run has no such tag.
+
+        Most of many runs may lack a tag; to look for a name like it in each takes longer than to read them.
+        """
         part, start = self.meanings.part(tag, self.split), self.start_wall or 0.0
-        matching = [
+        return [
             series
             for writer in self.files.writers
             for series in series_of(self.name, writer, tag, split=part, start_wall=start)
         ]
-        if not matching:
-            raise UnknownTagError(
-                f"run {self.name!r} has no tag {tag!r}", hint=hint_nearest(tag, self.files.tags, "its tags")
-            )
-        return matching
+
+    def _unknown(self, tag: str) -> NoReturn:
+        raise UnknownTagError(
+            f"run {self.name!r} has no tag {tag!r}", hint=hint_nearest(tag, self.files.tags, "its tags")
+        )
 
     def find(self, tag: str) -> list[Series]:
         """Return the series of a tag of this run, or else of its family.
@@ -371,15 +378,19 @@ class StoredRun:
         Raises:
             UnknownTagError: No run of the family has it.
         """
+        return self.search(tag) or self._unknown(tag)
+
+    def search(self, tag: str) -> list[Series]:
+        """Return what ``find`` does, or [] if no run of the family has the tag."""
         for run in [self, *self._relatives]:
             if tag in run.files.tags:
-                return run.columns(tag)
+                return run.own_columns(tag)
         prefix = "" if self.base == "." else f"{self.base}/"
         for run in self._relatives:
             part = f"{run.name.removeprefix(prefix)}/"
             if run.name != self.base and tag.startswith(part) and tag.removeprefix(part) in run.files.tags:
-                return run.columns(tag.removeprefix(part))
-        return self.columns(tag)
+                return run.own_columns(tag.removeprefix(part))
+        return self.own_columns(tag)
 
     @property
     def writers(self) -> list[Writer]:

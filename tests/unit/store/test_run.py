@@ -110,6 +110,16 @@ def test_a_tag_with_the_name_of_a_run_of_the_family_is_found_there(make):
         run.find("other/loss")
 
 
+def test_a_search_for_a_tag_that_is_missing_looks_for_no_names_like_it(make, monkeypatch):
+    make.line("X", "accuracy", range(3))
+    make.line("X/eval", "loss", range(4))
+    monkeypatch.setattr("stepscope.store.run.hint_nearest", lambda *_: pytest.fail("names were compared"))
+    run = make.open().run("X")
+    assert [len(series) for series in run.search("eval/loss")] == [4]
+    assert [len(series) for series in run.own_columns("accuracy")] == [3]
+    assert run.search("other/loss") == run.search("eval/los") == run.own_columns("loss") == []
+
+
 def test_an_unknown_tag_names_its_neighbours(make):
     make.line("a", "train/loss", range(3))
     with pytest.raises(

@@ -157,10 +157,7 @@ class Values:
 
 def last_point(run: StoredRun, tag: str) -> Any:
     """Return the newest point of a tag of a run or of its parts; None if there is none."""
-    try:
-        columns = [column for column in run.find(tag) if len(column)]
-    except UnknownTagError:
-        return None
+    columns = [column for column in run.search(tag) if len(column)]
     return max(columns, key=lambda column: (column.attempt, column.last.wall)).last if columns else None
 
 
