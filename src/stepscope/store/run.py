@@ -511,8 +511,8 @@ class StoredRun:
 
         Steps count from 0, so the last of ``total_steps`` is ``total_steps - 1``.
         """
-        total, step = self.info.total_steps, self.last_step
-        if self.state != "running" or total is None or step is None:
+        total = self.info.total_steps
+        if total is None or self.state != "running" or (step := self.last_step) is None:
             return None
         rate, left, points = self.steps_per_second, max(0, total - 1 - step), self._densest()
         if steps_per_second(*points) is None:  # logged in bursts
