@@ -356,7 +356,7 @@ class StoredRun:
     def own_columns(self, tag: str) -> list[Series]:
         """Return what ``columns`` does, or [] if the run has no such tag.
 
-        Most of many runs may lack a tag; to look for a name like it in each takes longer than to read them.
+        Most of many runs may lack a tag: only an error looks for names like it.
         """
         part, start = self.meanings.part(tag, self.split), self.start_wall or 0.0
         return [

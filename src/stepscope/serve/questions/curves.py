@@ -46,11 +46,9 @@ def series(
     """Show curves, each reduced to points that keep minimum, maximum, ends and onsets of findings."""
     chosen, lines = chosen_runs(desk, runs)
     rows: list[tuple[Cell, ...]] = []
-    known: dict[str, None] = {}
     outside: list[str] = []
     for stored in chosen[:MOST_RUNS]:
         own = list(tags_of(stored))
-        known |= dict.fromkeys(own)
         wanted = matching(tags, own) if tags else telling_tags(desk, own)
         onsets = onsets_of(desk, stored) if len(chosen) <= 5 else {}
         for tag in wanted:
@@ -73,10 +71,7 @@ def series(
         ends = f"{'the first' if begin is None else begin} to {'the last' if end is None else end}"
         raise UsageError(f"no point at steps {ends}", hint=outside[0])
     if not rows:
-        asked = ", ".join(tags) or "a series"
-        raise UnknownTagError(
-            f"no run has {asked:.200}", hint=hint_nearest(tags[0] if tags else "", list(known), "the tags")
-        )
+        raise missing(desk, tags, chosen)
     lines.append(
         "each curve is step:value; minimum, maximum, first, last and onsets of findings are among its points"
     )
@@ -87,6 +82,20 @@ def series(
         names=("run", "tag"),
     )
     return Answer("series", tuple(lines), (left,))
+
+
+def missing(desk: Desk, tags: Sequence[str], chosen: Sequence[StoredRun]) -> UnknownTagError:
+    """Return the error that no chosen run has a tag; the hint knows the tags of the other runs, too."""
+    asked = ", ".join(tags) or "a series"
+    others = {tag: run.name for run in desk.runs() for tag in tags_of(run)}
+    elsewhere = matching(tags, list(others))
+    if elsewhere:
+        hint = f"run {others[elsewhere[0]]!r} has {elsewhere[0]!r}: name it in runs"
+    else:
+        hint = hint_nearest(tags[0] if tags else "", list(others), "the tags")
+    if len(chosen) == 1:
+        return UnknownTagError(f"run {chosen[0].name!r} has no {asked:.200}", hint=hint)
+    return UnknownTagError(f"none of {counted(len(chosen), 'run')} has {asked:.200}", hint=hint)
 
 
 def chosen_runs(desk: Desk, query: str) -> tuple[list[StoredRun], list[str]]:

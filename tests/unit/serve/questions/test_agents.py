@@ -20,8 +20,10 @@ import anyio
 from mcp import Client
 from mcp.types import CallToolResult
 
+from stepscope.errors import UnknownTagError
 from stepscope.serve import Server
 from stepscope.serve.questions.declare import answered
+from stepscope.serve.questions.desk import Desk
 from stepscope.serve.questions.protocol import NOTE, URI, Tools, desks_of, server_of
 
 
@@ -165,8 +167,6 @@ def test_of_ten_thousand_runs_the_count_and_the_first_page_are_told(served, monk
     from dataclasses import is_dataclass, replace
 
     from msgspec.structs import replace as replace_struct
-
-    from stepscope.serve.questions.desk import Desk
 
     one = Desk.summaries
 
@@ -332,3 +332,26 @@ def test_a_metric_without_a_finite_value_is_not_passed_over(tmp_path: Path) -> N
     answer = ss.ask("compare", tmp_path, a="a", b="b", metric="loss")
     assert "loss: cannot tell, one side has no finite value" in answer.lines
     assert "1 setting differs" in answer.lines
+
+
+@pytest.mark.parametrize(
+    ("tags", "runs", "message", "hint"),
+    [
+        (
+            "train/metric_3",
+            "",
+            "run 'new' has no train/metric_3",
+            "run 'old' has 'train/metric_3': name it in runs",
+        ),
+        ("metric_3", "", "run 'new' has no metric_3", "run 'old' has 'train/metric_3': name it in runs"),
+        ("train/metrc_3", "", "run 'new' has no train/metrc_3", "did you mean 'train/metric_3'"),
+        ("accuracy", "step>=0", "none of 2 runs has accuracy", "the tags are"),
+    ],
+)
+def test_a_tag_that_another_run_has_is_named(tmp_path, tags, runs, message, hint) -> None:
+    for number, (name, tag) in enumerate((("old", "train/metric_3"), ("new", "train/loss"))):
+        with ss.Run(tmp_path / name) as run:
+            run.scalar(tag, 1.0, step=number)
+    with pytest.raises(UnknownTagError, match=re.escape(message)) as raised:
+        answered("series", Desk(tmp_path, cache=False), {"tags": tags, "runs": runs}, 400)
+    assert hint in raised.value.hint
