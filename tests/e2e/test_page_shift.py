@@ -1,7 +1,7 @@
 """Pages whose parts come with answers of their own: what is already there hardly moves when they come."""
 
 import pytest
-from support.everything import PROFILE, write_all
+from support.everything import PROFILE, write_all, write_records
 
 LATENCY_MS = 150
 """Of every answer: each state in between is painted, as where the machine or the network is busy."""
@@ -10,6 +10,7 @@ PAGES = {
     "overview?q=name:a": "section[aria-label=Findings] .end",
     "compare?a=name:a&b=name:b": ".sheet-of-panels canvas",
     "compare?a=name:a&b=name:b&part=figures": "table",
+    "media?q=name:records": "section[aria-label^='Steps of'] img",
     "graph?q=name:a": ".box",
     "profile?prof={profile}": "h2",
     "profile?prof={profile}&show=timeline": ".timeline canvas",
@@ -22,6 +23,7 @@ PAGES = {
 def server(tmp_path_factory, serve_long):
     log_dir = tmp_path_factory.mktemp("shift")
     write_all(log_dir)
+    write_records(log_dir / "records")
     return serve_long(log_dir)
 
 
