@@ -14,7 +14,7 @@ import stepscope as ss
 from stepscope.errors import UsageError
 from stepscope.integrations.keras import StepscopeCallback
 from stepscope.integrations.keras.batches import TrainFunction
-from stepscope.integrations.keras.callback import batches_to_profile
+from stepscope.integrations.keras.callback import POOL, InOrder, batches_to_profile
 from stepscope.store.charts import charts
 
 pytestmark = [  # Keras's own
@@ -420,6 +420,49 @@ def test_a_batch_that_never_ends_holds_up_no_other(make_model, callback, recorde
     watched.on_epoch_end(0, {"loss": 2.0})
     watched.on_train_end()
     assert recorded().values["train/loss"] == [1.0, 2.0]
+
+
+def test_a_batch_is_waited_for_while_as_many_begin_as_a_pool_has_threads():
+    recorded = []
+    ended = InOrder(lambda batch, logs: recorded.append(batch))
+    for batch in range(POOL):
+        ended.begin(batch)
+        if batch:
+            ended.end(batch, {})
+    assert recorded == []
+    ended.begin(POOL)
+    assert recorded == list(range(1, POOL))
+    ended.end(0, {})
+    ended.end(POOL, {})
+    assert recorded == [*range(1, POOL), 0, POOL]
+
+
+def test_results_that_come_after_a_later_batchs_take_no_step_back(make_model, callback, recorded):
+    watched = callback(batch_loss=True)
+    watched.set_model(make_model())
+    watched.set_params({"epochs": 1, "steps": 3})
+    watched.on_train_begin()
+    watched.on_epoch_begin(0)
+    for batch, mean in ((1, 3.0), (0, 4.0), (2, 2.0)):  # a loop that does not say when they begin
+        watched.on_train_batch_end(batch, {"loss": mean})
+    watched.on_epoch_end(0, {"loss": 2.0})
+    watched.on_train_end()
+    found = recorded()
+    assert sorted(found.values["train/loss"]) == [2.0, 3.0, 4.0]
+    assert found.values["train/batch_loss"] == [3.0]
+
+
+def test_the_only_batch_of_the_first_epoch_has_its_values(make_model, callback, recorded):
+    watched = callback(update_freq="epoch")
+    watched.set_model(make_model())
+    watched.set_params({"epochs": 1, "steps": 1})
+    watched.on_train_begin()
+    watched.on_epoch_begin(0)
+    watched.on_train_batch_begin(0)
+    watched.on_train_batch_end(0, {"loss": 4.0})
+    watched.on_epoch_end(0, {"loss": 4.0})
+    watched.on_train_end()
+    assert recorded().values["train/loss"] == [4.0]
 
 
 @pytest.mark.parametrize(

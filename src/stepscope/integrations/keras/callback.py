@@ -27,6 +27,8 @@ END_OF_DATA = ("StopIteration", "OutOfRangeError")
 ProfileBatch = int | str | tuple[int, int] | list[int]
 SCHEDULE_EVERY = 10
 """Recorded batches between two reads of a schedule, which computes the learning rate on the device."""
+POOL = 32
+"""Threads that a pool has at most if nothing is said (Python's ``ThreadPoolExecutor``)."""
 
 
 class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-ignore]
@@ -116,6 +118,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
     def on_train_begin(self, logs: Any = None) -> None:
         """Watch the function that trains a batch."""
         if self._fitting and self._holder.own:
+            self._ended.finish()
             self._holder.end("failed", "fit() was left by an exception")
         self._fitting, self._stepper = True, None
         train = getattr(self._net, "train_function", None)
@@ -135,6 +138,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
             if gradients.meter_of(self._optimizer) is not None:
                 gradients.watch(run, self._optimizer)
             self._watch_inside(run)
+        self._ended.finish()
         self._base, self._last, self._done, self._evaluated = self._next, None, None, False
         self._updates, self._epoch_begun = updates(self._optimizer), run.clock.steady()
         self._metrics.begin()
@@ -232,7 +236,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
 
     @guarded
     def _record(self, step: int, logs: Any) -> None:
-        run, self._done = self.run, step
+        run, self._done = self.run, step if self._done is None else max(self._done, step)
         done, per_call = step - self._base, batches_per_call(self._net)
         if self._metrics.record(run, step, done + per_call, per_call, logs) and self._optimizer is not None:
             run.scalars(readings(self._optimizer, self._updates + done), step)
@@ -328,6 +332,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
             run.add_hook(profiler)
 
     def _close(self) -> None:
+        self._ended.finish()
         run, parts, self._parts = self._holder.opened, self._parts, None
         if parts is not None:
             parts.close()
@@ -370,38 +375,45 @@ def epochs(name: str, value: object) -> int:
 class InOrder:
     """Gives results of batches on in the order in which the batches began, whichever thread brings them.
 
+    A batch is waited for until as many later ones have begun as a pool has threads: it may never end, and
+    nothing is held back for long. If it ends after all, its results are given on then.
+
     Args:
         record: Receives the number of a batch and its results, by one thread at a time.
     """
 
     def __init__(self, record: Callable[[int, Any], None]) -> None:
         self._record, self._lock = record, Lock()
-        self._begun: deque[int] = deque()
+        self._begun: deque[int] = deque(maxlen=POOL)
         self._results: dict[int, Any] = {}
 
     def begin(self, batch: int) -> None:
         """Note that a batch begins."""
         with self._lock:
             self._begun.append(batch)
+            self._give()
 
     def end(self, batch: int, logs: Any) -> None:
         """Take the results of a batch, and give on those whose turn it is."""
         with self._lock:
-            if batch not in self._begun:
+            if batch in self._begun:
+                self._results[batch] = logs
+                self._give()
+            else:
                 self._record(batch, logs)
-                return
-            self._results[batch] = logs
-            while self._begun and self._begun[0] in self._results:
-                first = self._begun.popleft()
-                self._record(first, self._results.pop(first))
 
     def finish(self) -> None:
-        """Give on what waits for batches that never ended."""
+        """Give on what still waits for others: none of them is waited for any more."""
         with self._lock:
-            for batch in self._begun:
-                if batch in self._results:
-                    self._record(batch, self._results.pop(batch))
-            self._begun.clear()
+            while self._begun:
+                self._give()
+                if self._begun:
+                    self._begun.popleft()
+
+    def _give(self) -> None:
+        while self._begun and self._begun[0] in self._results:
+            batch = self._begun.popleft()
+            self._record(batch, self._results.pop(batch))
 
 
 class BatchLoss:
@@ -428,6 +440,8 @@ class BatchLoss:
             batches: How many there were in this epoch, this one included.
             mean: The mean of all of them. The returned loss is a mean, too, if it is not given every time.
         """
+        if batches <= self._batches:  # a batch that ended after a later one
+            return None
         ready, total = self._waiting, mean * batches
         self._waiting = step, (total - self._total) / (batches - self._batches)
         self._batches, self._total = batches, total
@@ -442,15 +456,16 @@ class BatchMetrics:
         batch_loss: Whether also the loss of the batches themselves.
 
     Attributes:
-        recorded: The step that was recorded last; 0 before the first.
+        recorded: The last step of the epoch that was recorded; None before the first.
     """
 
     def __init__(self, every: int, *, batch_loss: bool) -> None:
         self._every, self._loss = every, BatchLoss() if batch_loss else None
-        self.recorded = 0
+        self.begin()
 
     def begin(self) -> None:
         """Begin an epoch."""
+        self.recorded: int | None = None
         if self._loss is not None:
             self._loss.begin()
 
@@ -469,7 +484,8 @@ class BatchMetrics:
         """
         if not self._every or step // self._every == (step - per_call) // self._every:
             return False
-        self.recorded, metrics = step, dict(numbers(logs))
+        self.recorded = step if self.recorded is None else max(self.recorded, step)
+        metrics = dict(numbers(logs))
         run.scalars({f"train/{name}": value for name, value in metrics.items()}, step)
         mean = metrics.get("loss")
         if self._loss is not None and mean is not None:
