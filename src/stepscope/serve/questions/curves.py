@@ -86,16 +86,15 @@ def series(
 
 def missing(desk: Desk, tags: Sequence[str], chosen: Sequence[StoredRun]) -> UnknownTagError:
     """Return the error that no chosen run has a tag; the hint knows the tags of the other runs, too."""
-    asked = ", ".join(tags) or "a series"
-    others = {tag: run.name for run in desk.runs() for tag in tags_of(run)}
-    elsewhere = matching(tags, list(others))
-    if elsewhere:
-        hint = f"run {others[elsewhere[0]]!r} has {elsewhere[0]!r}: name it in runs"
+    runs = {tag: run.name for run in desk.runs() for tag in tags_of(run)}
+    if elsewhere := matching(tags, list(runs)):
+        hint = f"run {runs[elsewhere[0]]!r} has {elsewhere[0]!r}: name it in runs"
     else:
-        hint = hint_nearest(tags[0] if tags else "", list(others), "the tags")
+        hint = hint_nearest(tags[0] if tags else "", list(runs), "the tags")
+    asked = ", ".join(tags)
     if len(chosen) == 1:
-        return UnknownTagError(f"run {chosen[0].name!r} has no {asked:.200}", hint=hint)
-    return UnknownTagError(f"none of {counted(len(chosen), 'run')} has {asked:.200}", hint=hint)
+        return UnknownTagError(f"run {chosen[0].name!r} has no {asked or 'series':.200}", hint=hint)
+    return UnknownTagError(f"none of {len(chosen)} runs has {asked or 'a series':.200}", hint=hint)
 
 
 def chosen_runs(desk: Desk, query: str) -> tuple[list[StoredRun], list[str]]:

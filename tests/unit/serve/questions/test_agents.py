@@ -355,3 +355,13 @@ def test_a_tag_that_another_run_has_is_named(tmp_path, tags, runs, message, hint
     with pytest.raises(UnknownTagError, match=re.escape(message)) as raised:
         answered("series", Desk(tmp_path, cache=False), {"tags": tags, "runs": runs}, 400)
     assert hint in raised.value.hint
+
+
+def test_a_run_without_series_says_so(tmp_path) -> None:
+    from stepscope.compat import SummaryWriter
+
+    with SummaryWriter(str(tmp_path / "notes")) as writer:
+        writer.add_text("note", "no numbers", 0)
+    with pytest.raises(UnknownTagError, match="run 'notes' has no series") as raised:
+        answered("series", Desk(tmp_path, cache=False), {}, 400)
+    assert "the tags are empty" in raised.value.hint
