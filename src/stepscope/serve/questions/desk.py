@@ -211,16 +211,15 @@ class Desk:
         Raises:
             UnknownTagError: It has none.
         """
-        try:
-            return run.find(tag)
-        except UnknownTagError:
-            tags = list(tags_of(run))
-            ends = [name for name in tags if name.endswith(f"/{tag}")]
-            if len(ends) == 1:
-                return run.find(ends[0])
-            raise UnknownTagError(
-                f"run {run.name!r} has no tag {tag!r}", hint=hint_nearest(tag, tags, "its tags")
-            ) from None
+        if series := run.search(tag):
+            return series
+        tags = list(tags_of(run))
+        ends = [name for name in tags if name.endswith(f"/{tag}")]
+        if len(ends) == 1:
+            return run.find(ends[0])
+        raise UnknownTagError(
+            f"run {run.name!r} has no tag {tag!r}", hint=hint_nearest(tag, tags, "its tags")
+        )
 
     def profiles(self, run: str = "") -> list[str]:
         """Return the paths of the profiles, the newest first; only those of a run if one is named."""
