@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import gc
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 import traceback
 
 import pytest
+from support.waiting import until
 
 from stepscope.kernels import frames
 
@@ -22,24 +24,30 @@ def kernel(request, uncompiled):
 @pytest.fixture
 def waiting():
     """A thread that stands in ``inner``, called by ``outer``, forty times over."""
-    gate, ready = threading.Event(), threading.Event()
+    gate = threading.Lock()
+    gate.acquire()
 
     def inner(depth):
         if depth:
             return inner(depth - 1)
-        ready.set()
-        return gate.wait(60)
+        return gate.acquire(True, 60)
 
     def outer():
         around.append(sys._getframe())
         inner(40)
 
+    def stands():
+        frame = sys._current_frames()[thread.ident]
+        return frame.f_code is inner.__code__ and frame.f_lasti == last
+
+    # Until it is in its last call, its place changes between two looks.
+    last = [one.offset for one in dis.get_instructions(inner) if one.opname.startswith("CALL")][-1]
     around: list = []
     thread = threading.Thread(target=outer)
     thread.start()
-    assert ready.wait(60)
+    until(stands, "the thread waits")
     yield thread.ident, around[0]
-    gate.set()
+    gate.release()
     thread.join()
 
 
