@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from math import ceil, inf, nan
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -31,6 +32,8 @@ SERIES = CHANCE / 4
 """Chance of a false jump in one series: rows ask few of the series of a run for jumps."""
 NEVER = 1 << 62
 """Number of points that no series comes to."""
+COUNTS = ("activation_nonfinite", "gradient_nonfinite")
+"""Roles of counts of values that are not finite, of which each above 0 is as bad as such a value."""
 
 
 class Seen(NamedTuple):
@@ -81,6 +84,59 @@ class Tail:
 
 
 @dataclass
+class Streak:
+    """How many values in a row are finite, up to the newest one, and how many were not.
+
+    Attributes:
+        counts: Whether values are counts of what is not finite.
+        length: Finite values in a row; those in a row that are not are negative.
+        bad: How many of all values are not finite.
+        longest: How many in a row were not, in the newest stretch of such values.
+        first: Step, time and value of the first one of that stretch.
+        last: The newest value.
+    """
+
+    counts: bool
+    length: int = 0
+    bad: int = 0
+    longest: int = 0
+    first: tuple[int, float, float] = 0, nan, nan
+    last: float = nan
+
+    def are_bad(self, values: Floats) -> NDArray[np.bool_]:
+        """Return which values are not finite."""
+        bad: NDArray[np.bool_] = ~(values <= 0) if self.counts else ~np.isfinite(values)
+        return bad
+
+    def lengths(self, values: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return ``length`` and ``bad`` as they will be after each of further values."""
+        bad = self.are_bad(values)
+        place = np.arange(len(values))
+        begins = bad != np.concatenate([[self.length < 0], bad[:-1]])
+        lengths = place - np.maximum.accumulate(np.where(begins, place, -abs(self.length))) + 1
+        return np.where(bad, -lengths, lengths), self.bad + np.cumsum(bad)
+
+    def take(self, chunk: Chunk) -> None:
+        """Take further points."""
+        if not len(chunk):
+            return
+        bad = np.flatnonzero(self.are_bad(chunk.values))
+        if len(bad):
+            lengths, bads = self.lengths(chunk.values)
+            begun = int(bad[-1]) + int(lengths[bad[-1]]) + 1
+            if begun >= 0:
+                self.first = int(chunk.steps[begun]), float(chunk.walls[begun]), float(chunk.values[begun])
+            self.longest, self.length, self.bad = -int(lengths[bad[-1]]), int(lengths[-1]), int(bads[-1])
+        else:
+            self.length = max(self.length, 0) + len(chunk)
+        self.last = float(chunk.values[-1])
+
+    def before(self, values: Floats) -> Floats:
+        """Return the value before each of further values."""
+        return np.concatenate([[self.last], values[:-1]])
+
+
+@dataclass
 class Known:
     """The facts of one series, up to the time of the present look.
 
@@ -88,8 +144,6 @@ class Known:
         stage: The facts since it began anew, with another fold, stage or task; else those of all of it.
         at: The newest point.
         begun: The number of points before the stage.
-        last: The value of the newest point, also of those that wait for their look.
-        was_urgent: Whether a row looks at once at that point.
         next: The number of points at which rules look at it next.
         tail: Its values by size, or those beyond its tail, where a row asks for them.
         due: Numbers of finite values at which rows look because of its tail.
@@ -102,15 +156,15 @@ class Known:
     tail: Tail | Spikes | None = None
     due: set[int] = field(default_factory=set)
     begun: int = 0
-    last: float = nan
-    was_urgent: bool = False
     stage: Facts = field(init=False)
+    streak: Streak = field(init=False)
     _chunk: Chunk | None = None
     _done: int = 0
     _cuts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         self.stage = self.facts
+        self.streak = Streak(self.stream.role in COUNTS)
 
     def follow(self, chunk: Chunk, cuts: tuple[int, ...]) -> None:
         """Hold further points; they count once a look asks for their time."""
@@ -129,11 +183,17 @@ class Known:
             part = chunk.part(slice(self._done, stop))
             for facts in (self.facts, self.stage)[: 1 if self.stage is self.facts else 2]:
                 facts.take(part.steps, part.values, part.walls)
+            self.streak.take(part)
             if isinstance(self.tail, Tail):
                 self.tail.take(part.values)
             self.at, self._done = At.row(part, -1), stop
         if end == len(chunk):
             self._chunk = None
+
+    @property
+    def comes(self) -> float:
+        """The time of the next point that is held; infinity if there is none."""
+        return inf if self._chunk is None else float(self._chunk.walls[self._done])
 
 
 class RunFacts:
@@ -154,10 +214,14 @@ class RunFacts:
         """None for series that no row looks at."""
         self._of_role: dict[tuple[str, str], list[Known]] = {}
         self._now = -inf
+        self._looks: list[tuple[float, tuple[str, str, int, str], Known]] = []
+        """A heap of the looks of the present stretch of time."""
+        self._waiting: defaultdict[Stream, dict[Stream, Known]] = defaultdict(dict)
+        """For each series those that rows look at once it has a further point."""
 
     def take(self, batch: StreamBatch) -> None:
         """Take the points of a stretch of time, and let the rows look."""
-        looks: list[tuple[float, tuple[str, str, int, str], Known]] = []
+        looks = self._looks
         for chunk in batch.chunks:
             known = self._of(chunk)
             if known is None:
@@ -167,10 +231,15 @@ class RunFacts:
             begins = self._restarts.cuts(chunk.stream)
             cuts = tuple(index for index, is_whole in begins if is_whole or not of_rate)
             known.follow(chunk, cuts)
-            moments = self._moments(known, chunk, cuts)
-            walls = {**_looks(known, chunk, cuts), **self._urgent(known, chunk), **moments}
+            walls = dict.fromkeys(self._urgent(known, chunk))
+            walls.update(_looks(known, chunk, cuts))
+            walls.update(self._moments(known, chunk, cuts))
             looks += [(wall, stream_order(chunk.stream), known) for wall in walls]
-        for wall, _, known in sorted(looks, key=lambda look: look[:2]):
+            first = float(chunk.walls[0])
+            looks += [(first, stream_order(s), k) for s, k in self._waiting.pop(chunk.stream, {}).items()]
+        heapify(looks)
+        while looks:
+            wall, _, known = heappop(looks)
             self._now = wall
             known.advance(wall)
             for row in self._leads[known.stream]:
@@ -198,20 +267,26 @@ class RunFacts:
             self._of_role.setdefault((stream.run, stream.role), []).append(known)
             self._leads[stream] = [row for row in self._rows if row.is_led_by(stream)]
             known.tail = next((tail for row in self._leads[stream] if (tail := row.tail())), None)
-            if not self._leads[stream]:
+            if not any(row.looks_often for row in self._leads[stream]):
                 known.next = NEVER
         return known
 
-    def _urgent(self, known: Known, chunk: Chunk) -> dict[float, None]:
-        """Return when points come that a row looks at once at: of several in a row the first."""
-        urgent = np.zeros(len(chunk), np.bool_)
-        before = np.concatenate([[known.last], chunk.values[:-1]])
-        for row in self._leads[known.stream]:
-            urgent |= row.urgent(known.stream, chunk.values, before)
-        known.last = float(chunk.values[-1])
-        first = urgent & ~np.concatenate([[known.was_urgent], urgent[:-1]])
-        known.was_urgent = bool(urgent[-1])
-        return dict.fromkeys(chunk.walls[first].tolist())
+    def look_again(self, known: Known, other: Known) -> None:
+        """Let the rows look at a series again at the next point of another one."""
+        if other.comes < inf:
+            heappush(self._looks, (other.comes, stream_order(known.stream), known))
+        else:
+            self._waiting[other.stream][known.stream] = known
+
+    def _urgent(self, known: Known, chunk: Chunk) -> list[float]:
+        """Return when points come that a row looks at once at."""
+        urgent = (row.urgent(known, chunk.values) for row in self._leads[known.stream])
+        places = {place for which in urgent if which is not False for place in np.flatnonzero(which).tolist()}
+        at = sorted(places)
+        if len(at) and known.next == NEVER:
+            known.next = known.facts.count + at[0] + 2
+        walls: list[float] = chunk.walls[at].tolist()
+        return walls
 
     def _moments(self, known: Known, chunk: Chunk, cuts: tuple[int, ...]) -> dict[float, None]:
         """Return when rows look because of values beyond the tail of a series."""
@@ -278,6 +353,8 @@ class Row(Rule):
 
     again: ClassVar[bool] = False
     """Whether it tells only what it sees at two looks that follow each other."""
+    looks_often: ClassVar[bool] = True
+    """Whether it looks at certain numbers of points, and not only from the first urgent one on."""
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
@@ -303,8 +380,8 @@ class Row(Rule):
         """Return the numbers of finite values at which it looks because of a tail."""
         return []
 
-    def urgent(self, stream: Stream, values: Floats, before: Floats) -> NDArray[np.bool_] | Literal[False]:
-        """Return which points it looks at once at, given the values before them; by default at none."""
+    def urgent(self, known: Known, values: Floats) -> NDArray[np.bool_] | Literal[False]:
+        """Return which further points of a series it looks at once at; by default at none."""
         return False
 
     def looks_at(self, stream: Stream) -> bool:
@@ -359,9 +436,7 @@ class Row(Rule):
             severity=newest.severity,
             action=newest.action,
         )
-        if now != before:
-            self.found[place] = now
-            self.changed.append(now)
+        self._put(place, now)
 
 
 class AcrossSeries(Row):

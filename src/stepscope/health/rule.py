@@ -269,9 +269,13 @@ class Rule(ABC):
     def _close_now(self, at: At, about: str) -> None:
         place = self._open.pop((at.stream, about), None)
         if place is not None:
-            closed = replace(self.found[place], closed_step=at.step, closed_wall=at.wall)
-            self.found[place] = closed
-            self.changed.append(closed)
+            self._put(place, replace(self.found[place], closed_step=at.step, closed_wall=at.wall))
+
+    def _put(self, place: int, finding: Finding) -> None:
+        """Put a finding in the place of an earlier state of it."""
+        if finding != self.found[place]:
+            self.found[place] = finding
+            self.changed.append(finding)
 
     def close_all(self, at: At) -> None:
         """Close every finding about a series, also those that open in this very stretch of time."""
@@ -311,10 +315,7 @@ class Rule(ABC):
         place = self._open.get(first)
         if place is None:
             return
-        joined = self.joined(self.found[place], key[0])
-        if joined is not self.found[place]:
-            self.found[place] = joined
-            self.changed.append(joined)
+        self._put(place, self.joined(self.found[place], key[0]))
 
     def joined(self, finding: Finding, stream: Stream) -> Finding:
         """Return a finding that also names a series in which the same was found: its layer."""

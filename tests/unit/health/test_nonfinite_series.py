@@ -19,6 +19,30 @@ def test_without_a_training_loss_it_is_said_at_once():
 
 
 def test_no_series_is_judged_by_two_of_the_rules_on_values_that_are_not_finite():
-    roles = [RULES[name].roles for name in ("nonfinite-loss", "nonfinite-gradient", "nonfinite-activation")]
-    both = {role for each in roles for role in each} & set(RULES[RULE].roles)
-    assert both == {"loss_scale"}  # it only sets how many gradients in a row count
+    rules = [RULES[f"nonfinite-{name}"] for name in ("loss", "gradient", "activation", "series")]
+    roles = [role for rule in rules for role in (getattr(rule, "leads", ()) or rule.roles)]
+    assert len(roles) == len(set(roles))
+
+
+def test_a_value_that_is_followed_by_a_finite_one_at_the_same_time_is_found():
+    monitor = Monitor()
+    monitor.take("train/loss", np.arange(100), np.where(np.arange(100) == 60, np.nan, 1.0), np.full(100, 1e9))
+    monitor.finish()
+    (finding,) = (each for each in monitor.verdict.findings if each.rule == "nonfinite-loss")
+    assert (finding.step, finding.is_open) == (60, True)
+
+
+def test_once_the_training_loss_is_finite_again_a_metric_that_is_not_has_a_finding():
+    steps = np.arange(400)
+    loss = np.where((steps >= 100) & (steps < 200), np.nan, 1.0)
+    for until, found in ((199, []), (399, [RULE])):
+        monitor = Monitor()
+        monitor.take("train/loss", steps[:until], loss[:until], 1e9 + steps[:until])
+        monitor.take(
+            "val/f1",
+            steps[100:until:10],
+            np.full(len(steps[100:until:10]), np.nan),
+            1e9 + steps[100:until:10],
+        )
+        monitor.finish()
+        assert [each.rule for each in monitor.verdict.findings if each.rule == RULE] == found

@@ -222,10 +222,11 @@ class LossScale(Row):
         "that layer in float32, or use bfloat16, which needs no scale"
     )
 
-    def urgent(self, stream: Stream, values: Floats, before: Floats) -> NDArray[np.bool_] | Literal[False]:
+    def urgent(self, known: Known, values: Floats) -> NDArray[np.bool_] | Literal[False]:
         """Return where the scale has fallen by a further factor of 32."""
-        if stream.role != "loss_scale":
+        if known.stream.role != "loss_scale":
             return False
+        before = known.streak.before(values)
         return np.asarray(np.floor(np.log2(values) / 5) < np.floor(np.log2(before) / 5))
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:

@@ -305,9 +305,10 @@ class LearningRate(Row):
             return Seen(text, {"value": 0.0, "points": still}, facts.constant_since)
         return self._jump(known)
 
-    def urgent(self, stream: Stream, values: Floats, before: Floats) -> NDArray[np.bool_]:
-        """Return which rates are impossible, or far above the one before."""
-        return ~(values >= 0) | (values > self.limits["factor"] * before) & (before > 0)
+    def urgent(self, known: Known, values: Floats) -> NDArray[np.bool_]:
+        """Return which rates are impossible as the first ones, or far above the one before."""
+        before = known.streak.before(values)
+        return ~(values >= 0) & (before >= 0) | (values > self.limits["factor"] * before) & (before > 0)
 
     def _jump(self, known: Known) -> Seen | None:
         """Return the newest jump above which the rate has stayed."""
