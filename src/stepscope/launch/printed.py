@@ -1,43 +1,239 @@
-"""Values in the lines that a program prints or logs, such as ``step 100 loss 0.34``."""
+"""Values in the lines that a program prints or logs, such as ``step 100 loss 0.34``.
+
+A line has fields of a label, a sign or a space, and a number. The number is a value if the label names a
+metric. Words before may name the part of the data for the fields that follow: ``Test set: loss 0.2``.
+"""
 
 from __future__ import annotations
 
 import builtins
 import logging
 import re
-from functools import wraps
-from typing import Any
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Any, NamedTuple
 
 from stepscope.launch.process import process
+from stepscope.names.kinds import metric_kind
 from stepscope.names.roles import meaning_of
+from stepscope.names.splits import AMBIGUOUS, WORDS, split_tag
 
 MAX_LINE = 400
 """Characters of a line in which values are looked for."""
-_PAIR = re.compile(
-    r"(?P<name>[A-Za-z][A-Za-z0-9_/]*)(?P<set> set)?(?P<more> (?i:loss|acc|accuracy|error|lr|reward))?[\"']?"
-    r"(?:(?: (?:of|on|over|for) [^:=,;|]*)?\s*[:=]\s*| is |\s+)"
-    r"(?P<value>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))(?:/(?P<whole>\d+))?(?P<end>\s?%)?(?![\w./])"
+MAX_WORDS = 3
+"""Words of a label. What is longer is a sentence, in which only the metric's own name counts."""
+_TOKEN = re.compile(
+    # A number by itself, as tensor(0.3, ...), np.float64(0.3) or [0.3]; no part of a time, an address, a
+    # version, a path or a date. As 0,53 may be one number or two, it is none.
+    r"(?<![\w@/-])(?<!\d[.,:])(?P<call>[A-Za-z_][\w.]*\()?(?P<list>\[)?"
+    r"(?P<number>[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf))(?:/(?P<whole>\d+))?(?P<percent>\s?%)?"
+    r"(?![\w/]|[.:]\w|,\d|-\w)(?(list)\])(?(call)\s*[,)])"
+    r"|(?P<word>[^\W\d]\w*(?:[/@.-]\w+)*)|(?P<sign>[:=])|(?P<gap>\s\s+|[\t\n\r]|\s?[|│]\s?)"
+    r"|(?P<end>[,;(){}\[\]]|[.!?](?=\s|$)|(?<=\s)[-\u2013·•](?=\s))|(?P<other>\d+(?:[.,:/-]?\w+)*|[^\s\w\"'])"
 )
-"""Such as ``train_loss: 0.3``, ``Test set accuracy 0.9``, ``Accuracy of the model on 100 images: 54 %``."""
+_DIGITS = re.compile(r"(?<![\w@])(?<!\w-)(?<![^\W\d]/)\d+")
+"""Runs of digits that are no part of a word such as ``f1``, ``Acc@5`` and ``loss/1``."""
+_ALONE = re.compile(r"\s*(?:$|[,;|│)\]}(\[]|[-\u2013·•]\s)|[\t\n\r]|\s\s|\s+[^\W\d][\w/@ -]*[\"']?\s*[:=]")
+"""What follows a number without a unit."""
+_IS = ("is", "was")
+_ABOUT = frozenset(("of", "on", "over", "for", "after", "at", "in", "during", "by", "to", "from", "with"))
+"""What follows these words describes the noun before them, as in ``Loss at step 40``."""
+_UNNAMED = frozenset(("the", "a", "an", "set"))
+"""Words that are left out of names."""
 ROLES = ("loss", "part_loss", "metric", "reward", LR := "learning_rate", "gradient_norm")
 """Roles of the names whose values are taken."""
+JUDGED = ("loss", "part_loss", "metric", "reward", "")
+"""The roles of values that are of a part of the data. The empty one stands for a name known by its kind."""
 
 _installed = False
 
 
+class Metric(NamedTuple):
+    """The metric that a label names.
+
+    Attributes:
+        name: Its tag.
+        role: In ``ROLES``, or empty if only its kind is known.
+    """
+
+    name: str
+    role: str
+
+
+class Value(NamedTuple):
+    """Where a value stands among the digits of a line.
+
+    Attributes:
+        name: Of its series.
+        text: The number with a ``{}`` for each of its runs of digits ...
+        digits: ... which are these of the line.
+        whole: A number by which it is divided, in the same way; empty for none.
+        factor: What it is multiplied by.
+    """
+
+    name: str
+    text: str
+    digits: slice
+    whole: str
+    factor: float
+
+
 def values_of(line: str) -> dict[str, float]:
     """Return the values of the metrics that a line names; nothing else in it is a value."""
+    if len(line) > MAX_LINE:
+        return {}
     values: dict[str, float] = {}
-    if len(line) > MAX_LINE or not any(sign.isdigit() for sign in line):
-        return values
-    for match in _PAIR.finditer(line):
-        name = match["name"] + (match["more"] or "").replace(" ", "_")
-        meaning = meaning_of(name)
-        if meaning is not None and meaning.role in ROLES:
-            whole = float(match["whole"] or 1)  # as of ``Accuracy: 778/1280``
-            if whole:
-                values[name] = float(match["value"]) / (100.0 if match["end"] else whole)
+    digits: list[str] | None = None
+    for name, text, which, whole, factor in _values_in(_DIGITS.sub("0", line)):
+        if digits is None:
+            digits = _DIGITS.findall(line)
+        numbers = (text + whole).format(*digits[which]).split("/")
+        if len(numbers) == 1 or float(numbers[1]):
+            values[name] = float(numbers[0]) * factor / (1.0 if len(numbers) == 1 else float(numbers[1]))
     return values
+
+
+@lru_cache(maxsize=1 << 10)
+def _values_in(shape: str) -> tuple[Value, ...]:
+    """Return the values in lines that differ in their digits alone."""
+    return tuple(_Fields(shape).values.values())
+
+
+class _Fields:
+    """Reads one line from its beginning to its end.
+
+    Args:
+        shape: The line with a 0 for each run of digits that is no part of a word.
+
+    Attributes:
+        values: By name. A name that occurs twice has no value: which of the two is meant is unknown.
+    """
+
+    def __init__(self, shape: str) -> None:
+        self.values: dict[str, Value] = {}
+        self._line = shape
+        self._words: list[str | None] = []  # of the running field; None for a number or a sign
+        self._signed = self._gap = False
+        self._part: str | None = None
+        self._heading: list[str] = []
+        self._pairs = 0
+        twice: set[str] = set()
+        for token in _TOKEN.finditer(shape):
+            kind = token.lastgroup
+            if token["number"] is not None:
+                name = self._number(token)
+                if name is not None:
+                    if name in self.values:
+                        twice.add(name)
+                    self.values[name] = _value(name, shape, token)
+                self._signed = self._gap = False
+            elif kind == "gap":
+                self._gap = True
+            elif kind == "sign":
+                self._signed = True
+            elif kind == "end":
+                self._close()
+            else:
+                if self._signed or self._gap:
+                    self._close()
+                word = token["word"]
+                self._words.append(None if word is None or _DIGITS.search(word) else word)
+        for name in twice:
+            del self.values[name]
+
+    def _close(self) -> None:
+        """End the running field: what it says applies to those that follow."""
+        words = [word for word in self._words if word is not None]
+        if words:
+            self._part, self._heading = _part_of(words) or self._part, words
+        self._words, self._signed, self._gap = [], False, False
+
+    def _number(self, token: re.Match[str]) -> str | None:
+        """Return the name of a number's metric, None if it is no value."""
+        words = self._words
+        signed = self._signed
+        if words and words[-1] in _IS and not self._gap:
+            signed = True
+            words.pop()
+        after = max((at + 1 for at, word in enumerate(words) if word is None), default=0)
+        label = [word for word in words[after:] if word is not None]
+        metric = self._metric(label, signed=signed) or (self._described() if signed else None)
+        exact = not token["number"].lstrip("+-").isdigit() or bool(token["percent"] or token["whole"])
+        row, self._pairs = self._pairs, self._pairs + (metric is None and len(label) == 1)
+        if metric is not None and not signed and (token["call"] or not (exact or row)):
+            metric = None  # ``map 3``, unless other pairs of a word and a number come before
+        if metric is not None and not metric.role:  # such as ``error 404`` and ``cost: 3.50 USD``
+            metric = metric if signed and exact and _ALONE.match(self._line, token.end()) else None
+        if metric is None:
+            words.append(None)
+            return None
+        before = [word for word in words[:after] if word is not None]
+        self._part = (_part_of(before) if before else None) or self._part
+        self._words = []
+        if metric.role not in JUDGED or self._part is None or split_tag(metric.name).split is not None:
+            return metric.name
+        return f"{self._part}/{metric.name}"
+
+    def _metric(self, label: list[str], *, signed: bool) -> Metric | None:
+        """Return the metric of the words before a number."""
+        about = next((at for at, word in enumerate(label) if word.lower() in _ABOUT), len(label))
+        if not label or (not signed and (about < len(label) or len(label) > MAX_WORDS)):
+            return None
+        if about == 0:  # after another number: ``epoch 3 with validation loss: 0.3``
+            return self._metric(label[1:], signed=signed)
+        if about == len(label) and label[-1].lower() in WORDS:
+            named = label[:-1] or self._heading  # as ``Loss train 0.5, val 0.6``
+            metric = _named(named)
+            if metric is not None:
+                self._heading = named
+                return Metric(f"{label[-1]}/{metric.name}", metric.role)
+        return _named(label[:about])
+
+    def _described(self) -> Metric | None:
+        """Return the metric before a description with a number, as in ``Loss at step 40: 0.5``."""
+        for at, word in enumerate(self._words):
+            if word is None:
+                return None
+            if word.lower() in _ABOUT:
+                return _named([each for each in self._words[:at] if each is not None])
+        return None
+
+
+def _value(name: str, shape: str, token: re.Match[str]) -> Value:
+    before = len(_DIGITS.findall(shape[: token.start("number")]))
+    text, whole = (_DIGITS.sub("{}", token[part] or "") for part in ("number", "whole"))
+    until = before + text.count("{}") + whole.count("{}")
+    return Value(name, text, slice(before, until), whole and "/" + whole, 0.01 if token["percent"] else 1.0)
+
+
+def _named(words: list[str]) -> Metric | None:
+    """Return the metric whose name ends some words."""
+    for length in range(1, min(len(words), MAX_WORDS) + 1):
+        name = "_".join(words[-length:])
+        meaning = None if "." in name else meaning_of(name)  # a file, a module
+        if meaning is not None and meaning.role in ROLES and (length == 1 or meaning.role != "part_loss"):
+            return Metric(_name(words, length), meaning.role)
+    if words and "." not in words[-1] and metric_kind(words[-1], None) in ("loss", "score"):
+        return Metric(_name(words, 1), "")
+    return None
+
+
+def _name(words: list[str], length: int) -> str:
+    """Return the name of a metric whose own name has some words: in a sentence, that and its part alone."""
+    told = words
+    if len(words) > MAX_WORDS:
+        before = [word for word in words[-length - 2 : -length] if word.lower() in WORDS]
+        told = [*before[-1:], *words[-length:]]
+    return "_".join(word for word in told if word.lower() not in _UNNAMED)
+
+
+def _part_of(words: list[str]) -> str | None:
+    """Return the word for a part of the data among others."""
+    for word in words:
+        plain = word.lower()
+        if plain in WORDS and (plain not in AMBIGUOUS or len(words) < MAX_WORDS):
+            return word
+    return None
 
 
 def install() -> None:
@@ -51,8 +247,8 @@ def install() -> None:
     @wraps(original)
     def print(*values: Any, **options: Any) -> None:  # noqa: A001  replaces the function of this name
         original(*values, **options)
-        if process.opened is not None and not process.led:
-            _take(" ".join(value if isinstance(value, str) else str(value) for value in values))
+        if wanted():
+            take(lambda: " ".join(value if isinstance(value, str) else str(value) for value in values))
 
     builtins.print = print
     handle = logging.Logger.handle
@@ -60,14 +256,24 @@ def install() -> None:
     @wraps(handle)
     def handled(self: logging.Logger, record: logging.LogRecord) -> None:
         handle(self, record)
-        if process.opened is not None and not process.led and record.levelno >= logging.INFO:
-            _take(record.getMessage())
+        if wanted() and record.levelno >= logging.INFO:
+            take(record.getMessage)
 
     logging.Logger.handle = handled  # type: ignore[method-assign]
 
 
-def _take(line: str) -> None:
+def wanted() -> bool:
+    """Return whether values are looked for: a run is open, and no framework's callback gives it their own."""
+    return process.opened is not None and not process.led
+
+
+def take(line: Callable[[], str]) -> None:
+    """Record the values in a line.
+
+    Args:
+        line: Returns it; may raise what the program's own objects raise.
+    """
     try:
-        process.record(values_of(line))
+        process.record(values_of(line()))
     except Exception:  # noqa: BLE001  the program's own objects
         return

@@ -104,6 +104,7 @@ class Process(Switches):
     def _made(self) -> Run:
         from stepscope.capture import LineHook
         from stepscope.integrations.compiling import follow
+        from stepscope.launch import bars
         from stepscope.record.hooks.health import HealthHook
 
         problems.elsewhere = self.say
@@ -116,6 +117,7 @@ class Process(Switches):
             hooks.append(ProfilerHook(save_secs=PROFILE_SECS, max_overhead=PROFILE_SHARE))
         run = Run(directory, hooks=hooks, card=False)
         follow(run)
+        bars.install()
         leave = os._exit
 
         def _exit(status: int) -> None:
