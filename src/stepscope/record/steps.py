@@ -417,7 +417,7 @@ class Pause(Stage):
         if self._number:  # 0 where there are too many stages
             steps.stages.pauses.add(self._number)
         self._steps, self._ended = steps, ended
-        self._begun: list[tuple[float, tuple[int, bool]]] = []
+        self._begun: list[tuple[float, tuple[int, bool, float]]] = []
 
     def __enter__(self) -> None:
         super().__enter__()
@@ -435,5 +435,6 @@ class Pause(Stage):
             self._ended(seconds)
 
     @property
-    def _place(self) -> tuple[int, bool]:
-        return self._steps.done, self._steps.running
+    def _place(self) -> tuple[int, bool, float]:
+        """The running step, by its beginning: one that was dropped left its number to the next."""
+        return self._steps.done, self._steps.running, self._steps.asked

@@ -24,7 +24,7 @@ from stepscope.kernels.steps import Stages, Steps
 from stepscope.record.clock import Clock
 from stepscope.record.problems import Problems
 from stepscope.record.roles import Role
-from stepscope.record.steps import STEP_TIME
+from stepscope.record.steps import STEP_TIME, Pause
 from stepscope.record.telemetry import Telemetry
 from stepscope.serve.ranks import runs_of
 from stepscope.store import Log
@@ -168,6 +168,21 @@ def test_a_pause_is_no_part_of_the_step(tmp_path):
     assert found["speed/step_time_ms"] == {0: 1000.0, 1: 1000.0, 2: 1000.0, 3: 1000.0}
     assert found["speed/time_in_evaluation_s"][2] in (1.0, 35.0)
     assert found["speed/time_in_checkpoint_s"] == {2: 5.0}
+
+
+def test_a_pause_takes_nothing_off_a_step_that_began_within_it(steps):
+    counter, clock = steps
+    told = []
+    counter.begin(99.0)
+    pause = Pause(counter, "evaluation", told.append)
+    with pause:
+        clock.now = 130.0
+        counter.abandon()
+        counter.next = 0
+        counter.begin(128.0, 1.0)
+    counter.end(131.0)
+    assert counter.last == (0, 3.0, 1.0)
+    assert told == [30.0]
 
 
 def test_other_ranks_see_a_pause_as_a_stage_of_the_step(tmp_path):
