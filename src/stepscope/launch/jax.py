@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from functools import wraps
 from time import perf_counter
 from types import ModuleType
 from typing import Any
@@ -16,6 +17,8 @@ from stepscope.launch.process import process
 
 MAX_LEAVES = 8
 """Outputs of a call that are looked for among the inputs of the next."""
+LOOPS = ("scan", "fori_loop", "while_loop")
+WITHIN = "the updates within a step: a step is one call of {}, which loops over gradients"
 
 
 class Candidates:
@@ -23,6 +26,7 @@ class Candidates:
 
     Attributes:
         inside: The function that is being called, while it is traced.
+        loops: How many loops of ``jax.lax`` are being traced, each within the one before.
         differentiates: Whether any function computes gradients.
         leader: The function that takes the steps.
     """
@@ -31,6 +35,7 @@ class Candidates:
         self.loop = Loop(process)
         self.leaves = jax.tree_util.tree_leaves
         self.inside: Compiled | None = None
+        self.loops = 0
         self.differentiates = False
         self.leader: Compiled | None = None
 
@@ -56,7 +61,7 @@ class Compiled:
         self._returned: list[weakref.ref[Any]] = []
         self._ended = self._first = -1.0
         self._compiled_s = 0.0
-        self.differentiates = False
+        self.differentiates = self.differentiates_in_loop = False
         self._counted = False
         for name in ("__name__", "__qualname__", "__doc__", "__module__"):
             if hasattr(function, name):
@@ -85,6 +90,8 @@ class Compiled:
             if not self._counted:
                 self._counted = True
                 process.say(NO_LOADER)
+                if self.differentiates_in_loop:
+                    process.say(WITHIN.format(getattr(self, "__name__", "the compiled function")))
                 candidates.loop.step(self._first, self._ended, self._compiled_s)
             candidates.loop.step(self._ended, ended, compilations.take())
         if not comes_back:
@@ -135,6 +142,22 @@ def install(jax: ModuleType) -> None:
     jax.__dict__["jit"] = jit
     for name in ("grad", "value_and_grad"):
         setattr(jax, name, _noted(getattr(jax, name), candidates))
+    for name in LOOPS:
+        setattr(jax.lax, name, _looped(getattr(jax.lax, name), candidates))
+
+
+def _looped(loop: Callable[..., Any], candidates: Candidates) -> Callable[..., Any]:
+    """Return a loop of ``jax.lax`` that notes that its body is being traced."""
+
+    @wraps(loop)
+    def looped(*arguments: Any, **options: Any) -> Any:
+        candidates.loops += 1
+        try:
+            return loop(*arguments, **options)
+        finally:
+            candidates.loops -= 1
+
+    return looped
 
 
 def _noted(transform: Callable[..., Any], candidates: Candidates) -> Callable[..., Any]:
@@ -147,6 +170,7 @@ def _noted(transform: Callable[..., Any], candidates: Candidates) -> Callable[..
             candidates.differentiates = True
             if candidates.inside is not None:
                 candidates.inside.differentiates = True
+                candidates.inside.differentiates_in_loop |= candidates.loops > 0
             return function(*inputs, **named)
 
         call.__wrapped__ = function  # type: ignore[attr-defined]
