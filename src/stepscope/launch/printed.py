@@ -1,7 +1,8 @@
 """Values in the lines that a program prints or logs, such as ``step 100 loss 0.34``.
 
 A line has fields of a label, a sign or a space, and a number. The number is a value if the label names a
-metric. Words before may name the part of the data for the fields that follow: ``Test set: loss 0.2``.
+metric. Words before may name the part of the data for the fields that follow: ``Test set: loss 0.2``. Lines
+of numbers alone are the rows of a table if the line of its names came before.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ _DIGITS = re.compile(r"(?<![\w@])(?<!\w-)(?<![^\W\d]/)\d+")
 """Runs of digits that are no part of a word such as ``f1``, ``Acc@5`` and ``loss/1``."""
 _ALONE = re.compile(r"\s*(?:$|[,;|│)\]}(\[]|[-\u2013·•]\s)|[\t\n\r]|\s\s|\s+[^\W\d][\w/@ -]*[\"']?\s*[:=]")
 """What follows a number without a unit."""
+_BAR = re.compile(r"[|│]")
+_WORD = re.compile(r"[^\W\d][\w/@-]*")
+_CELL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf|\d+:\d\d(?::\d\d)?")
+"""A number or a time, in a row of a table."""
+_COLOUR = re.compile("\x1b\\[[\\d;]*m")
 _IS = ("is", "was")
 _ABOUT = frozenset(("of", "on", "over", "for", "after", "at", "in", "during", "by", "to", "from", "with"))
 """What follows these words describes the noun before them, as in ``Loss at step 40``."""
@@ -97,6 +103,37 @@ def values_of(line: str) -> dict[str, float]:
 def _values_in(shape: str) -> tuple[Value, ...]:
     """Return the values in lines that differ in their digits alone."""
     return tuple(_Fields(shape).values.values())
+
+
+class Table:
+    """The table that is being printed, of which each line is a row.
+
+    Attributes:
+        names: Of the columns; empty if none was begun.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def values_of(self, line: str) -> dict[str, float]:
+        """Return the values of the metrics in a row; nothing in any other line.
+
+        Args:
+            line: Of a program's output, in its order.
+        """
+        cells = _BAR.sub(" ", line).split()
+        if len(cells) < 2 or len(line) > MAX_LINE:
+            return {}
+        roles = [meaning.role if (meaning := meaning_of(cell)) else None for cell in cells]
+        if all(_WORD.fullmatch(cell) for cell in cells) and sum(role in ROLES for role in roles) > 1:
+            self.names = cells
+        if len(cells) != len(self.names) or not all(_CELL.fullmatch(cell) for cell in cells):
+            return {}
+        return {
+            name: float(cell)
+            for name, cell in zip(self.names, cells, strict=True)
+            if (meaning := meaning_of(name)) and meaning.role in ROLES and ":" not in cell
+        }
 
 
 class _Fields:
@@ -236,6 +273,9 @@ def _part_of(words: list[str]) -> str | None:
     return None
 
 
+table = Table()
+
+
 def install() -> None:
     """Look at what the program prints and logs from now on."""
     global _installed
@@ -274,6 +314,7 @@ def take(line: Callable[[], str]) -> None:
         line: Returns it; may raise what the program's own objects raise.
     """
     try:
-        process.record(values_of(line()))
+        text = _COLOUR.sub("", line())
+        process.record(values_of(text) or table.values_of(text))
     except Exception:  # noqa: BLE001  the program's own objects
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 
 import pytest
 
@@ -149,6 +150,29 @@ def test_lines_that_differ_in_digits_alone_keep_their_own_names_and_numbers():
     assert values_of("Accuracy: 3/4") == {"Accuracy": 0.75}
     assert values_of("Accuracy: 0/0") == {}
     assert values_of("reward: -12.5") == {"reward": -12.5}
+
+
+def test_the_rows_of_a_table_have_the_names_of_its_head():
+    table = printed.Table()
+    lines = {
+        "3 0.5 0.6 00:12": {},
+        "epoch     train_loss  valid_loss  time": {},
+        "-----  ------------  ------------  -----": {},
+        "0         0.512345    0.612345    00:12": {"train_loss": 0.512345, "valid_loss": 0.612345},
+        "saved to runs/3 after 12": {},
+        "1         0.4         nan         00:11": {"train_loss": 0.4, "valid_loss": math.nan},
+        "2         0.3         0.2": {},
+        "| epoch | train_loss | accuracy |": {},
+        "| 3 | 0.25 | 0.75 |": {"train_loss": 0.25, "accuracy": 0.75},
+    }
+    for line, values in lines.items():
+        assert table.values_of(line) == pytest.approx(values, nan_ok=True)
+
+
+def test_a_sentence_about_metrics_begins_no_table():
+    table = printed.Table()
+    assert table.values_of("the accuracy falls") == {}
+    assert table.values_of("1 2 3") == {}
 
 
 def test_a_name_that_occurs_twice_has_no_value():
