@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import logging
 import re
+import sys
 from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import Any, NamedTuple
@@ -35,21 +36,23 @@ _TOKEN = re.compile(
 _DIGITS = re.compile(r"(?<![\w@])(?<!\w-)(?<![^\W\d]/)\d+")
 """Runs of digits that are no part of a word such as ``f1``, ``Acc@5`` and ``loss/1``."""
 _ALONE = re.compile(r"\s*(?:$|[,;|│)\]}(\[]|[-\u2013·•]\s)|[\t\n\r]|\s\s|\s+[^\W\d][\w/@ -]*[\"']?\s*[:=]")
-"""What follows a number without a unit."""
+"""Matches after a number without a unit."""
 _BAR = re.compile(r"[|│]")
 _WORD = re.compile(r"[^\W\d][\w/@-]*")
 _CELL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf|\d+:\d\d(?::\d\d)?")
 """A number or a time, in a row of a table."""
 _COLOUR = re.compile("\x1b\\[[\\d;]*m")
+BARS = ("set_postfix_str", "set_description", "set_description_str")
+"""Methods of tqdm's bars whose first argument is a text."""
 _IS = ("is", "was")
 _ABOUT = frozenset(("of", "on", "over", "for", "after", "at", "in", "during", "by", "to", "from", "with"))
-"""What follows these words describes the noun before them, as in ``Loss at step 40``."""
+"""Words after which a phrase describes the noun before them, as in ``Loss at step 40``."""
 _UNNAMED = frozenset(("the", "a", "an", "set"))
 """Words that are left out of names."""
 ROLES = ("loss", "part_loss", "metric", "reward", LR := "learning_rate", "gradient_norm")
 """Roles of the names whose values are taken."""
 JUDGED = ("loss", "part_loss", "metric", "reward", "")
-"""The roles of values that are of a part of the data. The empty one stands for a name known by its kind."""
+"""The roles of values that belong to a part of the data; the empty one is of a name known by its kind."""
 
 _installed = False
 
@@ -277,7 +280,7 @@ table = Table()
 
 
 def install() -> None:
-    """Look at what the program prints and logs from now on."""
+    """Look at the lines that the program prints and logs from now on, and at the texts beside its bars."""
     global _installed
     if _installed:
         return
@@ -300,6 +303,39 @@ def install() -> None:
             take(record.getMessage)
 
     logging.Logger.handle = handled  # type: ignore[method-assign]
+    process.begins.append(watch_bars)
+
+
+def watch_bars() -> None:
+    """Take the values beside the bars of tqdm, if the program has loaded it; those for notebooks inherit."""
+    bar = getattr(sys.modules.get("tqdm.std"), "tqdm", None)
+    for name in BARS:
+        _watch_bar(bar, name, _text)
+    _watch_bar(bar, "set_postfix", _postfix)
+
+
+def _watch_bar(bar: Any, name: str, line: Callable[..., str]) -> None:
+    original = getattr(bar, name, None)
+    if original is None:
+        return
+
+    @wraps(original)
+    def told(self: Any, *arguments: Any, **named: Any) -> Any:
+        result = original(self, *arguments, **named)
+        if wanted():
+            take(lambda: line(*arguments, **named))
+        return result
+
+    setattr(bar, name, told)
+
+
+def _text(text: Any = "", *_: Any, s: Any = "", desc: Any = "", **__: Any) -> str:
+    return str(text or s or desc or "")
+
+
+def _postfix(ordered_dict: Any = None, refresh: Any = True, **named: Any) -> str:
+    """Return the values in full; the bar shows three digits of each."""
+    return ", ".join(f"{name}={value}" for name, value in {**dict(ordered_dict or ()), **named}.items())
 
 
 def wanted() -> bool:

@@ -40,6 +40,8 @@ class Process(Switches):
         self._said: set[str] = set()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._in_child)
+        self.begins: list[Callable[[], None]] = []
+        """Called when the run begins."""
         self.step_of_values: Callable[[], int | None] = lambda: None
         """Returns the step to which values belong that the program gives now; None for the running one."""
         self.fetched: Callable[[float], None] = lambda seconds: None
@@ -104,7 +106,6 @@ class Process(Switches):
     def _made(self) -> Run:
         from stepscope.capture import LineHook
         from stepscope.integrations.compiling import follow
-        from stepscope.launch import bars
         from stepscope.record.hooks.health import HealthHook
 
         problems.elsewhere = self.say
@@ -117,7 +118,8 @@ class Process(Switches):
             hooks.append(ProfilerHook(save_secs=PROFILE_SECS, max_overhead=PROFILE_SHARE))
         run = Run(directory, hooks=hooks, card=False)
         follow(run)
-        bars.install()
+        for begin in self.begins:
+            begin()
         leave = os._exit
 
         def _exit(status: int) -> None:

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from stepscope.launch import bars, printed
+from stepscope.launch import printed
 from stepscope.launch.printed import values_of
 
 LINES = {
@@ -184,9 +184,9 @@ def test_values_beside_a_bar_are_taken(monkeypatch):
     taken = []
     monkeypatch.setattr(printed, "wanted", lambda: True)
     monkeypatch.setattr(printed.process, "record", taken.append)
-    for name in ("set_postfix", *bars.TEXTS):
+    for name in ("set_postfix", *printed.BARS):
         monkeypatch.setattr(tqdm.std.tqdm, name, getattr(tqdm.std.tqdm, name))
-    bars.install()
+    printed.watch_bars()
     with tqdm.tqdm(total=3, file=io.StringIO()) as bar:
         bar.set_postfix(loss=0.123456, samples=3)
         bar.set_postfix({"lr": 0.5}, acc=0.25)
