@@ -42,7 +42,7 @@ _WORD = re.compile(r"[^\W\d][\w/@-]*")
 _CELL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf|\d+:\d\d(?::\d\d)?")
 """A number or a time, in a row of a table."""
 _COLOUR = re.compile("\x1b\\[[\\d;]*m")
-BARS = ("set_postfix_str", "set_description", "set_description_str")
+BARS = ("write", "set_postfix_str", "set_description", "set_description_str")
 """Methods of tqdm's bars whose first argument is a text."""
 _IS = ("is", "was")
 _ABOUT = frozenset(("of", "on", "over", "for", "after", "at", "in", "during", "by", "to", "from", "with"))
@@ -70,7 +70,7 @@ class Metric(NamedTuple):
 
 
 class Value(NamedTuple):
-    """Where a value stands among the digits of a line.
+    """A value of a line, by the place of its digits.
 
     Attributes:
         name: Of its series.
@@ -315,9 +315,10 @@ def watch_bars() -> None:
 
 
 def _watch_bar(bar: Any, name: str, line: Callable[..., str]) -> None:
-    original = getattr(bar, name, None)
-    if original is None:
+    found = vars(bar).get(name) if isinstance(bar, type) else None
+    if found is None:
         return
+    original = getattr(found, "__func__", found)
 
     @wraps(original)
     def told(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -326,7 +327,7 @@ def _watch_bar(bar: Any, name: str, line: Callable[..., str]) -> None:
             take(lambda: line(*arguments, **named))
         return result
 
-    setattr(bar, name, told)
+    setattr(bar, name, classmethod(told) if isinstance(found, classmethod) else told)
 
 
 def _text(text: Any = "", *_: Any, s: Any = "", desc: Any = "", **__: Any) -> str:

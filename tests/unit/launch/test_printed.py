@@ -185,7 +185,7 @@ def test_values_beside_a_bar_are_taken(monkeypatch):
     monkeypatch.setattr(printed, "wanted", lambda: True)
     monkeypatch.setattr(printed.process, "record", taken.append)
     for name in ("set_postfix", *printed.BARS):
-        monkeypatch.setattr(tqdm.std.tqdm, name, getattr(tqdm.std.tqdm, name))
+        monkeypatch.setattr(tqdm.std.tqdm, name, vars(tqdm.std.tqdm)[name])
     printed.watch_bars()
     with tqdm.tqdm(total=3, file=io.StringIO()) as bar:
         bar.set_postfix(loss=0.123456, samples=3)
@@ -194,5 +194,6 @@ def test_values_beside_a_bar_are_taken(monkeypatch):
         bar.set_description(desc="reading")
         bar.set_postfix_str(s="loss=0.5", refresh=False)
         assert bar.postfix == "loss=0.5"
-    values = [{"loss": 0.123456}, {"lr": 0.5, "acc": 0.25}, {"loss": 0.75}, {}, {"loss": 0.5}]
+        bar.write("acc 0.5", file=io.StringIO())
+    values = [{"loss": 0.123456}, {"lr": 0.5, "acc": 0.25}, {"loss": 0.75}, {}, {"loss": 0.5}, {"acc": 0.5}]
     assert taken == values
