@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -334,14 +334,12 @@ class TagColumns:
         """Join the pieces; a column at a time, so that no more than one is there twice."""
         if not self._pieces:
             return []
-        tags = np.zeros(self._tags.count, bool)
-        for piece in self._pieces:
-            tags[: len(piece.ends)] |= np.diff(piece.ends, prepend=0) > 0
-        numbers = np.flatnonzero(tags).tolist()
         self._read_names()
+        bounds = [bounds_of(piece.ends.tolist()) for piece in self._pieces]
+        numbers = sorted({number for some in bounds for number, _, _ in some})
         joined = []
         for column in range(4):
-            joined.append(self._join(numbers, column))
+            joined.append(self._join(numbers, column, bounds))
             for piece in self._pieces:
                 piece.columns[column] = None
         return [
@@ -349,19 +347,29 @@ class TagColumns:
             for number, *columns in zip(numbers, *joined, strict=True)
         ]
 
-    def _join(self, numbers: list[int], column: int) -> list[Column]:
-        """Return a column of each of these tags."""
-        joined: dict[int, list[Column]] = {number: [] for number in numbers}
-        for piece in self._pieces:
-            values, ends = piece.columns[column], [0, *piece.ends.tolist()]
-            narrows = column == 2 and values.dtype == np.float64
-            for number in numbers[: bisect_left(numbers, len(piece.ends))]:
-                start, end = ends[number], ends[number + 1]
-                if start < end:
-                    part = values[start:end]
-                    narrow = narrows and not piece.wide[number]
-                    joined[number].append(part.astype(np.float32) if narrow else part)
-        return [parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in joined.values()]
+    def _join(self, numbers: list[int], column: int, bounds: list[list[Bounds]]) -> list[Column]:
+        """Return a column of each of these tags; tags in turn that have the same numbers share one."""
+        pieces = []
+        for piece, some in zip(self._pieces, bounds, strict=True):
+            values = piece.columns[column]
+            if column < 2:  # what is logged at one step has one step and one time
+                parts = shared_parts(values, some)
+            elif column == 2 and values.dtype == np.float64:
+                wide = piece.wide.tolist()
+                parts = [
+                    values[start:end] if wide[number] else values[start:end].astype(np.float32)
+                    for number, start, end in some
+                ]
+            else:
+                parts = [values[start:end] for _, start, end in some]
+            pieces.append(parts)
+        if len(pieces) == 1:
+            return pieces[0]
+        of_tag: dict[int, list[Column]] = {number: [] for number in numbers}
+        for parts, some in zip(pieces, bounds, strict=True):
+            for part, (number, _, _) in zip(parts, some, strict=True):
+                of_tag[number].append(part)
+        return [parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in of_tag.values()]
 
     def _read_names(self) -> None:
         names = bytes(self._tags.names)
@@ -458,6 +466,27 @@ class TagColumns:
             self._sessions.append(session)
         else:
             self._others.append((*_graph(event), event.wall_time, event.step, position, 0))
+
+
+Bounds = tuple[int, int, int]
+"""Number of a tag, and where its rows begin and end."""
+
+
+def bounds_of(ends: list[int]) -> list[Bounds]:
+    """Return the bounds of the tags that have rows, by the end of each."""
+    return [(tag, begin, end) for tag, (begin, end) in enumerate(pairwise([0, *ends])) if begin < end]
+
+
+def shared_parts(values: Column, bounds: list[Bounds]) -> list[Column]:
+    """Return the rows of each tag; rows that equal those of the tag before are the same array."""
+    parts: list[Column] = []
+    for count, some in groupby(bounds, lambda one: one[2] - one[1]):
+        (_, begin, end), *rest = some
+        rows = values[begin : rest[-1][2] if rest else end].reshape(-1, count)
+        again = (rows[1:] == rows[:-1]).all(axis=1).tolist() if rest else []
+        for row, same in zip(rows, [False, *again], strict=True):
+            parts.append(parts[-1] if same else row)
+    return parts
 
 
 def _graph(event: Event) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any
 
 from stepscope.errors import EventFileError
@@ -61,10 +62,12 @@ class EventFile:
 
     def __init__(self, path: str | os.PathLike[str], *, packed: Sequence[str] = ()) -> None:
         self.path, self._packed = Path(path), packed
-        if self.path.is_dir():
+        try:
+            is_folder = S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116  Path costs three times as much
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            raise EventFileError("no such event file", hint="check the path", path=path) from None
+        if is_folder:
             raise EventFileError("not an event file but a directory", hint="name a file in it", path=path)
-        if not self.path.exists():
-            raise EventFileError("no such event file", hint="check the path", path=path)
         self._identity: tuple[int, int] | None = None
         self.modified: float | None = None
         self._start_over(FileStatus())

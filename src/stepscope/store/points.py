@@ -139,7 +139,7 @@ class SeriesPoints:
 
 def last_of(columns: SeriesColumns) -> Last:
     """Return the newest point of columns that have one."""
-    return Last(int(columns.step[-1]), float(columns.wall[-1]), float(columns.value[-1]))
+    return Last(columns.step.item(-1), columns.wall.item(-1), columns.value.item(-1))
 
 
 def fits(room: SeriesColumns, more: SeriesColumns, size: int) -> bool:

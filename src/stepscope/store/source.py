@@ -258,7 +258,7 @@ class FollowedFile:
         parts: Kept = {}
         begin = 0
         scalars = batch.scalars
-        if PLACEHOLDER_TAG not in self.parts[-1].tags:
+        if PLACEHOLDER_TAG not in self.parts[-1].tags and any(new.tag == PLACEHOLDER_TAG for new in scalars):
             scalars = [column for column in map(without_placeholder, scalars) if len(column)]
         records = by_tag(batch.records, batch.metadata)
         for session in batch.sessions:
@@ -284,23 +284,27 @@ class FollowedFile:
     def _append(self, scalars: list[ScalarColumns], begin: int, end: int | None, parts: Kept) -> None:
         """Add the points that stand between two positions of the file to the present attempt."""
         part, fresh = self.parts[-1], {}
-        wall: np.ndarray[Any, Any] | None = None
+        nothing = np.empty(0)
+        read_step = read_wall = step = wall = nothing
+        before = (0, 0)
         for new in scalars:
             low = int(np.searchsorted(new.position, begin)) if begin else 0
             high = len(new) if end is None else int(np.searchsorted(new.position, end))
             if low == high:
                 continue
-            before = wall
-            step, wall = shared(new.step[low:high], parts), shared(new.wall[low:high], parts)
+            if new.step is not read_step or (low, high) != before:
+                step = shared(new.step[low:high], parts)
+            if new.wall is not read_wall or (low, high) != before:
+                wall = shared(new.wall[low:high], parts)
+                part.first_wall = float(np.fmin(part.first_wall, np.fmin.reduce(wall)))
+                part.last_wall = float(np.fmax(part.last_wall, np.fmax.reduce(wall)))
+            read_step, read_wall, before = new.step, new.wall, (low, high)
             columns = SeriesColumns(step, wall, new.value[low:high])
             points = part.tags.get(new.tag)
             if points is None:
                 fresh[new.tag] = SeriesPoints(columns)
             else:
                 points.append(columns)
-            if wall is not before:  # tags of a loop share the column
-                part.first_wall = float(np.fmin(part.first_wall, np.fmin.reduce(wall)))
-                part.last_wall = float(np.fmax(part.last_wall, np.fmax.reduce(wall)))
         if fresh:
             part.tags = {**part.tags, **fresh}
             self.shape += 1

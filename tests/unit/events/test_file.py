@@ -26,6 +26,7 @@ from stepscope.events import (
     frame,
     masked_crc32c,
 )
+from stepscope.events import columns as event_columns
 from stepscope.events.columns import ROWS
 from stepscope.events.framing import header
 from stepscope.events.source import EventSource
@@ -103,6 +104,29 @@ def test_a_file_larger_than_all_buffers(path):
     for number, columns in enumerate(batch.scalars):
         assert columns.step.tolist() == list(range(number, count, 3))
         assert (columns.value == columns.step).all()
+
+
+@pytest.mark.parametrize("rows", [ROWS, 64])
+def test_tags_of_one_loop_share_steps_and_times(path, monkeypatch, rows):
+    monkeypatch.setattr(event_columns, "ROWS", rows)
+    monkeypatch.setattr(event_columns, "_idle", [])
+    path.write_bytes(
+        b"".join(
+            record(step, tag=tag, wall=1e9 + step + (tag == "late"))
+            for step in range(100)
+            for tag in ("a", "b", "late", "c", "sparse")
+            if tag != "sparse" or step % 10 == 0
+        )
+    )
+    a, b, late, c, sparse = EventFile(path).read().scalars
+    if rows == ROWS:  # else each tag is joined of pieces
+        assert a.step is b.step is late.step is c.step
+        assert a.wall is b.wall
+    assert len({id(one.value) for one in (a, b, c)}) == 3
+    for one in (a, b, late, c):
+        assert one.step.tolist() == one.value.tolist() == list(range(100))
+        assert (one.wall - one.step == 1e9 + (one is late)).all()
+    assert sparse.step.tolist() == sparse.value.tolist() == list(range(0, 100, 10))
 
 
 def test_a_record_larger_than_a_block(path):
