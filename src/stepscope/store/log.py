@@ -7,10 +7,9 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import LogDirectoryError, UnknownRunError
-from stepscope.mirror import Mirror
 from stepscope.names.meanings import Meanings, StoredMeanings
 from stepscope.patterns import compile_pattern
 from stepscope.reading import Problem, Progress
@@ -24,6 +23,9 @@ from stepscope.store.series import Series
 from stepscope.store.source import FollowedFile
 from stepscope.text import counted
 from stepscope.urls import is_url
+
+if TYPE_CHECKING:
+    from stepscope.mirror import Mirror
 
 THREADS = max(2, min(32, os.cpu_count() or 1))
 
@@ -64,8 +66,11 @@ class Log:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, cache: bool = True) -> None:
-        self.mirror = Mirror(str(path)) if is_url(path) else None
-        if self.mirror:
+        self.mirror: Mirror | None = None
+        if is_url(path):
+            from stepscope.mirror import Mirror  # most logs lie here
+
+            self.mirror = Mirror(str(path))
             path = self.mirror.folder
         self.path = Path(path)
         self.generation = 0

@@ -45,51 +45,53 @@ def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
     status = source.status
     problems: list[Problem] = []
 
-    def add(kind: str, count: int, text: str) -> None:
+    def add(kind: str, count: int, text: str, forms: tuple[str, str] | None = None) -> None:
         if count:
+            text = text if forms is None else f"{counted(count, *forms)} {text}"
             problems.append(Problem(kind, count, source.path, text))
 
     add(
         "corrupt",
         status.skipped_records,
-        counted(
-            status.skipped_records, "record with a wrong checksum was", "records with a wrong checksum were"
-        )
-        + " skipped",
+        "skipped",
+        ("record with a wrong checksum was", "records with a wrong checksum were"),
     )
-    broken = status.skipped_bytes if status.resyncs else 0
-    places = counted(status.resyncs, "place", "places")
-    no_records = counted(broken, "byte that is not a record was", "bytes that are not records were")
-    add("broken", broken, f"{no_records} skipped, in {places}")
     add(
-        "undecodable",
-        status.undecodable,
-        counted(status.undecodable, "record holds", "records hold") + " no event",
+        "broken",
+        status.skipped_bytes if status.resyncs else 0,
+        f"skipped, in {counted(status.resyncs, 'place')}",
+        ("byte that is not a record was", "bytes that are not records were"),
     )
+    add("undecodable", status.undecodable, "no event", ("record holds", "records hold"))
     add(
         "malformed",
         status.malformed,
-        counted(status.malformed, "value was", "values were")
-        + " left out that are not what their plugins say: scalars that are not numbers, histograms whose "
+        "left out that are not what their plugins say: scalars that are not numbers, histograms whose "
         "limits and counts differ in number, tensors of another type or shape",
+        ("value was", "values were"),
     )
     add(
         "beyond",
         status.beyond,
-        counted(status.beyond, "record was", "records were")
-        + f" left out: no more than {MOST_TAGS:,} tags are read of one file",
+        f"left out: no more than {MOST_TAGS:,} tags are read of one file",
+        ("record was", "records were"),
     )
     if status.records and (now - source.written > TORN_SECONDS or has_ended(source)):
-        torn, zeros = status.torn_bytes, status.zero_bytes
+        torn = status.torn_bytes
         there = counted(torn, "byte of it is", "bytes of it are")
         add("torn", torn, f"the last record is incomplete: {there} there")
         add(
             "hole",
-            zeros,
-            counted(zeros, "byte is zero", "bytes are zeros")
-            + ": not written yet, or lost; they are read when they arrive",
+            status.zero_bytes,
+            "not written yet, or lost; they are read when they arrive",
+            ("byte is zero:", "bytes are zeros:"),
         )
-    add("cut", *cut(source))
+    add(
+        "cut",
+        cut_bytes(source),
+        "missing at its end: it was cut, or not all of it was copied",
+        ("byte is", "bytes are"),
+    )
     add("truncated", status.truncated, "the file became shorter and was read again from its beginning")
     add("replaced", status.replaced, "the file was replaced and was read again from its beginning")
     if source.error:
@@ -104,15 +106,14 @@ def has_ended(source: FollowedFile) -> bool:
     return source.said is not None and source.said.ended is not None
 
 
-def cut(source: FollowedFile) -> tuple[int, str]:
-    """Return how many bytes a file lacks of those that its run reports as written, with a text."""
+def cut_bytes(source: FollowedFile) -> int:
+    """Return how many bytes a file lacks of those that its run reports as written."""
     written = source.said.log_bytes.get(source.name, 0) if source.said else 0
     missing = max(written - source.size, 0)
     if missing:  # the run may have ended just after its file was looked at
         with suppress(OSError):
             missing = max(written - os.stat(source.path).st_size, 0)  # noqa: PTH116  as all of a listing
-    there = counted(missing, "byte is", "bytes are")
-    return missing, f"{there} missing at its end: it was cut, or not all of it was copied"
+    return missing
 
 
 def overlap(writers: Sequence[Writer]) -> list[Problem]:

@@ -178,6 +178,8 @@ class StoredRun:
         """Runs that hold the settings of this one and no curve."""
         self._ranks: Ranks | None = None
         self._process = ProcessWatch()
+        self._info: tuple[object, RunInfo] | None = None
+        """The facts, after the generations of which they were read."""
         self._usual_points = (-1, 1)
         """A generation of its family, and then its usual points."""
 
@@ -414,6 +416,12 @@ class StoredRun:
     @property
     def info(self) -> RunInfo:
         """The facts from the newest attempt of its lowest rank; inferred for runs of other tools."""
+        state = self.generation, [(run.name, run.generation) for run in self._settings]
+        if self._info is None or self._info[0] != state:
+            self._info = state, self._read_info()
+        return self._info[1]
+
+    def _read_info(self) -> RunInfo:
         infos = [
             source.info for writer in self.files.writers for source in writer.every_source if source.info
         ]

@@ -284,7 +284,7 @@ class FollowedFile:
     def _append(self, scalars: list[ScalarColumns], begin: int, end: int | None, parts: Kept) -> None:
         """Add the points that stand between two positions of the file to the present attempt."""
         part, fresh = self.parts[-1], {}
-        nothing = np.empty(0)
+        nothing: np.ndarray[Any, Any] = np.empty(0)
         read_step = read_wall = step = wall = nothing
         before = (0, 0)
         for new in scalars:
