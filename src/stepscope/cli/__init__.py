@@ -7,6 +7,7 @@ else to stderr. Exit codes: 0 done, 1 the user's mistake (a ``StepscopeError``),
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -47,6 +48,8 @@ COMMANDS = {
 }
 """Every command with its one line of help, in the order of a first session."""
 
+ANSWERS = ("ask", "sql")
+"""Commands that end with one answer, until which they need all that they have read."""
 READS_PROFILES = ("profile", "advise", "glance", "ranks", "timeline", "diff", "ask", "check", "sql")
 """Commands that run with a memory limit, like a server's readers, in a process that can be ended."""
 
@@ -54,7 +57,11 @@ READS_PROFILES = ("profile", "advise", "glance", "ranks", "timeline", "diff", "a
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = build_parser(only=next((word for word in words if word in COMMANDS), None), words=words)
+    named = next((word for word in words if word in COMMANDS), None)
+    if argv is None and named in READS_PROFILES:
+        # Nothing here multiplies matrices: the threads that numpy's library starts for it only cost time.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    parser = build_parser(only=named, words=words)
     meant = _meant(words)
     if meant:
         parser.error(meant)
@@ -96,8 +103,6 @@ def _apart(arguments: argparse.Namespace) -> int:
     from stepscope.errors import StepscopeError
     from stepscope.trace.bounds import limit_data, memory_bound
 
-    # Nothing here multiplies matrices: the threads that numpy's library starts for it only cost time.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         bound = memory_bound()
     except StepscopeError as error:
@@ -108,6 +113,8 @@ def _apart(arguments: argparse.Namespace) -> int:
 
     def work() -> int:
         limit_data(bound)
+        if arguments.command in ANSWERS:
+            gc.disable()  # it would look through all that was read, again and again, for garbage
         return _done(arguments)
 
     return guarded(work, most_bytes=bound, interactive=arguments.command == "profile")

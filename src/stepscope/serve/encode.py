@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Collection
-from typing import Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import msgspec
 
 from stepscope.text import utf8
+
+if TYPE_CHECKING:
+    from stepscope.serve.types import NonFinite
 
 Row = TypeVar("Row")
 
@@ -23,6 +27,13 @@ def encoded(message: Any) -> bytes:
         return msgspec.json.encode(message, enc_hook=_number)
     except UnicodeEncodeError:
         return msgspec.json.encode(_sendable(message))
+
+
+def number(value: float) -> float | NonFinite:
+    """Return a number, or a word if JSON has no such number."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _number(value: Any) -> Any:

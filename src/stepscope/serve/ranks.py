@@ -9,6 +9,7 @@ from msgspec import Meta
 from stepscope.errors import UnknownRunError
 from stepscope.events.rank_file import unrecorded_text
 from stepscope.lru import Lru
+from stepscope.serve.encode import number
 from stepscope.serve.frame import FrameArrays, pack
 from stepscope.serve.rank_types import (
     MAX_RANK_COLUMNS,
@@ -23,7 +24,6 @@ from stepscope.serve.rank_types import (
 )
 from stepscope.serve.reply import Refusal
 from stepscope.serve.routes import LARGEST, get
-from stepscope.serve.series import number
 from stepscope.store import Log
 from stepscope.store.ranks import STAGE, VALUE
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import numpy as np
 
 from stepscope import text
 from stepscope.lru import Lru
+from stepscope.serve.encode import number
 from stepscope.serve.frame import FrameArrays, pack
 from stepscope.serve.lines import FoundSeries, find
 from stepscope.serve.reply import DESCRIBED, Refusal, refusing
@@ -21,7 +21,6 @@ from stepscope.serve.types import (
     ChartRequest,
     LastPoint,
     Line,
-    NonFinite,
     SeriesHeader,
     SeriesRequest,
 )
@@ -190,13 +189,6 @@ def last_point(series: Series) -> LastPoint:
     """Return the newest point, its value as a JSON type."""
     last = series.last
     return LastPoint(last.step, last.wall, number(last.value))
-
-
-def number(value: float) -> float | NonFinite:
-    """Return a number, or a word if JSON has no such number."""
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 @dataclass(frozen=True, slots=True)

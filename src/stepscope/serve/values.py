@@ -13,11 +13,11 @@ import numpy as np
 from msgspec import Meta
 
 from stepscope.names.splits import Split
+from stepscope.serve.encode import number
 from stepscope.serve.questions.desk import Desk
 from stepscope.serve.questions.query import parse_query
 from stepscope.serve.routes import get
 from stepscope.serve.run_series import points_of
-from stepscope.serve.series import number
 from stepscope.serve.types import NonFinite, RunSummary
 
 if TYPE_CHECKING:

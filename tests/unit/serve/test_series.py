@@ -6,9 +6,10 @@ import pytest
 from stepscope import store
 from stepscope.events import EventWriter
 from stepscope.serve import series
+from stepscope.serve.encode import number
 from stepscope.serve.frame import array_of, unpack
 from stepscope.serve.reply import Refusal
-from stepscope.serve.series import DrawnCharts, number
+from stepscope.serve.series import DrawnCharts
 from stepscope.serve.types import MAX_BUCKETS, MAX_CHARTS, MAX_LINES, LineRequest
 from stepscope.store import derive
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from stepscope.health.changes import LoggedChange
 from stepscope.serve.changes import ChangeAnswers
+from stepscope.serve.encode import number
 from stepscope.serve.records.ask import Step, thinned
 from stepscope.serve.records.view_types import GradientNorm, GradientNorms
 from stepscope.serve.routes import Backend, get
-from stepscope.serve.series import number
 from stepscope.store import Series, StoredRun
 from stepscope.store.series import last_words
 
