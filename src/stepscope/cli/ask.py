@@ -6,12 +6,15 @@ import argparse
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.arguments import add_budget, add_cache
-from stepscope.cli.output import Output, complain, put
+from stepscope.cli.output import Output, complain, json_text, put
 from stepscope.errors import UsageError
 from stepscope.files import writing
+
+if TYPE_CHECKING:
+    from stepscope.serve.questions.answer import Answer
 
 
 def add_arguments(parser: argparse.ArgumentParser, words: Sequence[str] = ()) -> None:
@@ -73,6 +76,7 @@ def run(arguments: argparse.Namespace) -> None:
         StepscopeError: It cannot be answered.
         UsageError: A picture has nowhere to go.
     """
+    from stepscope.serve.questions.answer import as_text
     from stepscope.serve.questions.asked import answer_at
 
     given = {
@@ -82,11 +86,24 @@ def run(arguments: argparse.Namespace) -> None:
     }
     if arguments.question == "image" and not arguments.output:
         raise UsageError("image makes a picture: where to?", hint="-o picture.png")
-    answer = answer_at(arguments.question, arguments.place, given, arguments.budget, cache=arguments.cache)
+    written = json_answer if arguments.json else as_text
+    answer = answer_at(
+        arguments.question, arguments.place, given, arguments.budget, cache=arguments.cache, written=written
+    )
     if answer.image:
         with writing("the picture", arguments.output):
             Path(arguments.output).write_bytes(answer.image)
         complain(f"written to {arguments.output}")
+    put(Output(answer.text, answer_data(answer)), as_json=arguments.json)
+
+
+def answer_data(answer: Answer) -> dict[str, Any]:
+    """Return an answer as JSON types, without its picture."""
     data = dataclasses.asdict(answer)
     del data["image"]
-    put(Output(answer.text, data), as_json=arguments.json)
+    return data
+
+
+def json_answer(answer: Answer) -> str:
+    """Return an answer as the JSON that is printed, its last line end included."""
+    return json_text(answer_data(answer)) + "\n"

@@ -27,7 +27,8 @@ def within(output: Output, budget: int) -> Output:
             f"a budget of {budget} tokens: expected {LEAST_BUDGET} or more", hint="--budget 4000"
         )
     room = budget * CHARACTERS
-    return Output(shorter_text(output.text, room), shorter_data(output.data, room), output.notes)
+    # JSON is printed with the end of a line.
+    return Output(shorter_text(output.text, room), shorter_data(output.data, room - 1), output.notes)
 
 
 def shorter_text(text: str, room: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 
 from stepscope.cli.arguments import add_budget, add_cache
 from stepscope.cli.output import Output, aligned, put
@@ -34,13 +33,17 @@ def run(arguments: argparse.Namespace) -> None:
     Raises:
         StepscopeError: The query is wrong, or the directory cannot be read.
     """
+    from stepscope.cli.ask import answer_data, json_answer
+    from stepscope.serve.questions.answer import as_text
     from stepscope.serve.questions.asked import answer_at
 
     given = {"query": arguments.query, "profile": arguments.profile}
-    answer = answer_at("sql", arguments.place, given, arguments.budget, cache=arguments.cache)
+    written = json_answer if arguments.json and arguments.budget else as_text
+    answer = answer_at(
+        "sql", arguments.place, given, arguments.budget, cache=arguments.cache, written=written
+    )
     if arguments.budget:
-        data = {"lines": answer.lines, "tables": [asdict(table) for table in answer.tables]}
-        put(Output(answer.text, {**data, "left_out": answer.left_out}), as_json=arguments.json)
+        put(Output(answer.text, answer_data(answer)), as_json=arguments.json)
         return
     heads = [list(table.columns) for table in answer.tables]
     rows = [list(row) for table in answer.tables for row in table.rows]

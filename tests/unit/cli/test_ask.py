@@ -10,17 +10,23 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.everything import PROFILE, write_all
+from support.everything import LONG, PROFILE, write_all
 from support.recordings import recorded
 
 import stepscope as ss
 from stepscope.cli import main
+from stepscope.cli.ask import json_answer
 from stepscope.cli.skill import skill
 from stepscope.errors import ServeError
 from stepscope.serve import Server
+from stepscope.serve.questions.answer import LEAST_BUDGET, as_text, fitted
+from stepscope.serve.questions.declare import question_of
+from stepscope.serve.questions.desk import Desk
+from stepscope.serve.questions.protocol import LEAST, Tools
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +166,75 @@ def test_other_commands_keep_a_budget(words: list[str], told: str, logs: Path, c
     assert len(text) <= 4 * 60 + 1
     assert told in text
     assert main([*given, "--budget", "10"]) in (1, 2)
+
+
+ASKED: dict[str, dict[str, object]] = {
+    "runs": {},
+    "run": {"run": "a"},
+    "findings": {},
+    "changes": {"run": "a"},
+    "series": {"tags": "loss,accuracy", "runs": "run:a,b"},
+    "compare": {"a": "a", "b": "b"},
+    "ranks": {"run": "job"},
+    "explain_step": {"profile": PROFILE},
+    "operations": {"profile": PROFILE},
+    "profile": {"profile": PROFILE},
+    "text": {"run": LONG, "tag": "notes"},
+    "image": {"run": "a", "tag": "train/loss"},
+    "sql": {"query": "SELECT * FROM series"},
+}
+
+
+@pytest.fixture(scope="module")
+def desks(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
+    logs = shutil.copytree(logs, tmp_path_factory.mktemp("budgets") / "logs")
+    with ss.Run(logs / LONG) as run:
+        run.text("notes", '\\ " \x1b a line that is repeated\n' * 900, 0)
+    desk = Desk(logs, cache=False)
+    yield Tools({"logs": desk})
+    desk.close()
+
+
+@pytest.mark.parametrize("question", ASKED)
+def test_every_question_keeps_every_budget(question: str, desks: Tools) -> None:
+    [desk] = desks.desks.values()
+    asked = question_of(question)
+    whole = asked.handler(desk, **asked.read(ASKED[question]))
+    assert len(whole.text) > 240 or question in ("changes", "image")
+    for budget in (LEAST_BUDGET, 75, 100, 200, 500, 1000):
+        for written in (as_text, json_answer):
+            made = fitted(whole, budget, written)
+            assert len(written(made)) <= 4 * budget, written
+            assert made.lines
+            lost = sum(len(table.rows) for table in whole.tables) - sum(
+                len(table.rows) for table in made.tables
+            )
+            assert not lost or made.left_out.startswith("left out: ")
+        if budget >= LEAST:
+            told = desks.call(question, {**ASKED[question], "budget": budget})
+            texts = [part.text for part in told.content if hasattr(part, "text")]
+            assert sum(map(len, texts)) <= 4 * budget
+            assert not told.is_error
+
+
+def test_the_command_keeps_the_budget_of_what_it_prints(desks: Tools, capsys) -> None:
+    logs = next(iter(desks.desks.values())).place
+    with Server(logs, port=0, cache=False) as server:
+        for place in (str(logs), server.url.partition("?")[0]):
+            for words in (["runs"], ["sql", "--query", "SELECT * FROM series"], ["text", f"--run={LONG}"]):
+                for more in (["--json"], []):
+                    line = ["ask", words[0], place, *words[1:], "--budget", "100", *more]
+                    assert main(line) == 0, capsys.readouterr().err
+                    text = capsys.readouterr().out
+                    assert len(text) <= 400
+                    if more:
+                        data = json.loads(text)
+                        assert data["lines"]
+                        assert data["left_out"].startswith("left out: ") or words[0] == "text"
+    assert main(["sql", "SELECT * FROM series", str(logs), "--budget", "60", "--json"]) == 0
+    assert len(capsys.readouterr().out) <= 240
+    assert main(["ask", "runs", str(logs), "--budget", "59"]) == 1
+    assert "expected 60 or more" in capsys.readouterr().err
 
 
 def commands() -> list[str]:

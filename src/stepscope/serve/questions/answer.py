@@ -116,7 +116,16 @@ def quoted(quote: Quote) -> str:
     return f"<<< {plain_line(quote.source)}\n{inner}\n>>>"
 
 
-def fitted(answer: Answer, budget: int = BUDGET) -> Answer:
+Written = Callable[[Answer], str]
+"""Writes an answer in the form that a budget is for."""
+
+
+def as_text(answer: Answer) -> str:
+    """Return the answer as text."""
+    return answer.text
+
+
+def fitted(answer: Answer, budget: int = BUDGET, written: Written = as_text) -> Answer:
     """Return an answer of at most so many tokens.
 
     Numbers get four digits, unless there is no limit. If that is too long, names lose the part that they
@@ -125,6 +134,7 @@ def fitted(answer: Answer, budget: int = BUDGET) -> Answer:
     Args:
         answer: Everything that is known.
         budget: Tokens of four characters; 0 for no limit.
+        written: The form that has to fit.
 
     Raises:
         UsageError: There is no room for a sentence.
@@ -133,20 +143,25 @@ def fitted(answer: Answer, budget: int = BUDGET) -> Answer:
         raise UsageError(
             f"a budget of {budget} tokens: expected {LEAST_BUDGET} or more", hint="--budget 4000"
         )
-    whole = tuple(table for table in answer.tables if table.rows)
+
+    def size(answer: Answer) -> int:
+        return len(written(answer))
+
+    whole, limit = tuple(table for table in answer.tables if table.rows), budget * CHARACTERS
     made = replace(answer, tables=tuple(map(_rounded, whole)) if budget else whole)
     made = replace(made, left_out=_left_out(made, made, budget))
-    if not budget or len(made.text) <= budget * CHARACTERS:
+    if not budget or size(made) <= limit:
         return made
-    spare = min(LINE, budget * CHARACTERS // 2)
-    room = budget * CHARACTERS - spare
+    room = limit - min(LINE, limit // 2)
     made = replace(made, tables=tuple(map(_shortened, made.tables)), left_out="")
     for width in WIDTHS:
         short = replace(made, tables=tuple(_narrow(table, width) for table in made.tables))
-        if len(short.text) <= room:
+        if size(short) <= room:
             break
-    cut = _fewer(short, room)
-    return replace(cut, left_out=_left_out(answer, cut, budget, narrowed=True)[:spare])
+    cut = _fewer(short, room, size)
+    line = _left_out(answer, cut, budget, narrowed=True)
+    shown = largest(len(line), lambda count: size(replace(cut, left_out=line[:count])) <= limit)
+    return replace(cut, left_out=line[: max(shown, 0)])
 
 
 def rounded(value: Cell) -> Cell:
@@ -203,7 +218,7 @@ def _narrow(table: Table, width: int) -> Table:
     return replace(table, rows=tuple(tuple(map(cut, row)) for row in table.rows))
 
 
-def _fewer(answer: Answer, room: int) -> Answer:
+def _fewer(answer: Answer, room: int, size: Callable[[Answer], int]) -> Answer:
     """Leave out rows, then tables, then parts of texts, then sentences, until the rest has room."""
 
     def with_rows(count: int) -> Answer:
@@ -211,11 +226,11 @@ def _fewer(answer: Answer, room: int) -> Answer:
             answer, tables=tuple(replace(table, rows=table.rows[:count]) for table in answer.tables)
         )
 
-    bare = replace(answer, quotes=())
-    quotes = len(answer.text) - len(bare.text)
-    reserved = min(quotes, max(room // 2, room - len(bare.text)))
+    bare = size(replace(answer, quotes=()))
+    quotes = size(answer) - bare
+    reserved = min(quotes, max(room // 2, room - bare))
     most = max((len(table.rows) for table in answer.tables), default=0)
-    rows = largest(most, lambda count: len(replace(with_rows(count), quotes=()).text) + reserved <= room)
+    rows = largest(most, lambda count: size(replace(with_rows(count), quotes=())) + reserved <= room)
     made = with_rows(max(rows, 0))
     # The first tables take what the last left.
     for at, table in enumerate(answer.tables if rows > 0 else ()):
@@ -226,20 +241,23 @@ def _fewer(answer: Answer, room: int) -> Answer:
             return replace(made, tables=tuple(tables))
 
         fits = largest(
-            len(table.rows), lambda count: len(replace(longer(count), quotes=()).text) + reserved <= room
+            len(table.rows), lambda count: size(replace(longer(count), quotes=())) + reserved <= room
         )
         made = longer(max(fits, len(made.tables[at].rows)))
     made = replace(made, tables=tuple(table for table in made.tables if table.rows))
     if answer.quotes:
         longest = max(len(quote.text) for quote in answer.quotes)
-        size = largest(longest, lambda count: len(_cut_quotes(made, count).text) <= room)
-        made = _cut_quotes(made, max(size, 0))
-    while len(made.text) > room and made.tables:
+        kept = largest(longest, lambda count: size(_cut_quotes(made, count)) <= room)
+        made = _cut_quotes(made, max(kept, 0))
+    while size(made) > room and made.tables:
         made = replace(made, tables=made.tables[:-1])
-    while len(made.text) > room and len(made.lines) > 1:
+    while size(made) > room and len(made.lines) > 1:
         made = replace(made, lines=made.lines[:-1])
-    if len(made.text) > room:
-        made = replace(made, lines=(f"{made.lines[0][: max(room - 3, 1)]}…",), quotes=())
+    if size(made) > room:
+        line = made.lines[0]
+        made = replace(made, quotes=())
+        kept = largest(len(line), lambda count: size(replace(made, lines=(f"{line[:count]}…",))) <= room)
+        made = made if size(made) <= room else replace(made, lines=(f"{line[: max(kept, 1)]}…",))
     return made
 
 

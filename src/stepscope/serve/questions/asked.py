@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from stepscope.errors import ServeError, StepscopeError
-from stepscope.serve.questions.answer import BUDGET, Answer
+from stepscope.serve.questions.answer import BUDGET, Answer, Written, as_text, fitted
 from stepscope.serve.questions.declare import answered, question_of
 from stepscope.serve.questions.desk import Desk
 from stepscope.serve.reply import Refusal
@@ -106,17 +106,27 @@ def table(
     return answer_at("runs", os.fspath(place), given, 0)
 
 
-def answer_at(question: str, place: str, given: dict[str, Any], budget: int, *, cache: bool = True) -> Answer:
+def answer_at(
+    question: str,
+    place: str,
+    given: dict[str, Any],
+    budget: int,
+    *,
+    cache: bool = True,
+    written: Written = as_text,
+) -> Answer:
     """Answer a question about what lies at a place.
 
     Raises:
         StepscopeError: It cannot be answered.
     """
     if is_server(place):
-        return asked_of_server(place, question, given, budget)
+        if written is as_text:
+            return asked_of_server(place, question, given, budget)
+        return fitted(asked_of_server(place, question, given, 0), budget, written)
     desk = Desk(place, cache=cache)
     try:
-        return answered(question, desk, given, budget)
+        return answered(question, desk, given, budget, written)
     finally:
         desk.close()
 

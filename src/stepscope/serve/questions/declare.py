@@ -15,7 +15,7 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 
 from stepscope.errors import UsageError
-from stepscope.serve.questions.answer import BUDGET, Answer, fitted
+from stepscope.serve.questions.answer import BUDGET, Answer, Written, as_text, fitted
 from stepscope.serve.questions.desk import Desk, translated
 from stepscope.store.nearest import hint_nearest
 
@@ -144,8 +144,10 @@ def question_of(name: str) -> Question:
     return QUESTIONS[name]
 
 
-def answered(name: str, desk: Desk, given: Mapping[str, Any], budget: int = BUDGET) -> Answer:
-    """Answer a question within a budget.
+def answered(
+    name: str, desk: Desk, given: Mapping[str, Any], budget: int = BUDGET, written: Written = as_text
+) -> Answer:
+    """Answer a question within a budget of the form in which the answer is written.
 
     Raises:
         StepscopeError: It cannot be answered.
@@ -154,4 +156,4 @@ def answered(name: str, desk: Desk, given: Mapping[str, Any], budget: int = BUDG
     values = asked.read(given)
     desk.follow()  # the handler reads the runs if it needs them
     with translated():
-        return fitted(asked.handler(desk, **values), budget)
+        return fitted(asked.handler(desk, **values), budget, written)
