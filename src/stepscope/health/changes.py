@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,6 +170,14 @@ class ChangeGroup:
         }
 
 
+class Recurring(NamedTuple):
+    """A change, how often it came, and the step by which it came last."""
+
+    change: Change
+    times: int
+    last_step: int
+
+
 def steps_of(change: Change) -> str:
     """Return the steps between which a change began."""
     first, last = change.first_step, change.last_step
@@ -210,7 +218,9 @@ def change_log(series: Iterable[RecordedSeries], events: Iterable[Event] = ()) -
         )
         if (again := _comes_again(stream, columns)) is not None:
             changes = [*changes, again]
-        logged += [_of_series(stream, _since_attempt(change, begun), times) for change, times in changes]
+        logged += [
+            _of_series(stream, each._replace(change=_since_attempt(each.change, begun))) for each in changes
+        ]
     saved = [_of_event(event) for event in events if event.source == "checkpoint"]
     return [
         _with_way_back(group, saved)
@@ -218,8 +228,8 @@ def change_log(series: Iterable[RecordedSeries], events: Iterable[Event] = ()) -
     ]
 
 
-def _comes_again(stream: Stream, columns: RecordedSeries) -> tuple[Change, int] | None:
-    """Return single values far above the others that come again at equal distances, and how often."""
+def _comes_again(stream: Stream, columns: RecordedSeries) -> Recurring | None:
+    """Return single values far above the others that come again at equal distances."""
     if stream.role not in ("loss", "gradient_norm") or stream.split == "eval":
         return None
     tail = Spikes(FAR)
@@ -232,7 +242,7 @@ def _comes_again(stream: Stream, columns: RecordedSeries) -> tuple[Change, int] 
     change = Change(
         "jump", first.step, first.step, first.wall, first.wall, first.middle, first.value, lasts=False
     )
-    return change, len(marks)
+    return Recurring(change, len(marks), marks[-1].step)
 
 
 def _since_attempt(change: Change, begun: Sequence[float]) -> Change:
@@ -250,14 +260,14 @@ def _with_way_back(group: ChangeGroup, saved: Sequence[LoggedChange]) -> ChangeG
     return ChangeGroup((*group.changes, max(before, key=lambda saving: saving.change.wall)))
 
 
-def set_changes(facts: Facts) -> list[tuple[Change, int]]:
-    """Return the changes of a setting, each with how often it changed in the same direction in a row.
+def set_changes(facts: Facts) -> list[Recurring]:
+    """Return the changes of a setting; those in the same direction in a row are one.
 
     A value that moves a little at each point is a schedule, and no change.
     """
     steps, values = facts.curve
     walls = facts.walls
-    changes: list[tuple[Change, int]] = []
+    changes: list[Recurring] = []
     if len(values) < 2:
         return changes
     largest = float(np.abs(values).max())
@@ -272,32 +282,32 @@ def set_changes(facts: Facts) -> list[tuple[Change, int]]:
         first = int(steps[at - 1]) + 1
         last = int(steps[at])
         change = Change("jump", min(first, last), last, float(walls[at - 1]), float(walls[at]), low, high)
-        if changes and changes[-1][0].before is not None and changes[-1][0].after is not None:
-            earlier, times = changes[-1]
+        if changes:
+            earlier, times, _ = changes[-1]
             if (earlier.after > earlier.before) == (high > low):  # type: ignore[operator]
-                changes[-1] = replace(earlier, after=high), times + 1
+                changes[-1] = Recurring(replace(earlier, after=high), times + 1, last)
                 continue
-        changes.append((change, 1))
+        changes.append(Recurring(change, 1, last))
     return changes
 
 
-def repeated(changes: Sequence[Change]) -> list[tuple[Change, int]]:
-    """Return changes, of which those that come again at equal distances are one, with how often each came."""
+def repeated(changes: Sequence[Change]) -> list[Recurring]:
+    """Return changes, of which those that come again at equal distances are one."""
     jumps = [change for change in changes if change.kind == "jump"]
     rises = [change for change in jumps if (change.after or 0) > (change.before or 0)]
-    counts: list[tuple[Change, int]] = []
+    counts: list[Recurring] = []
     left = list(changes)
     for same in (rises, [change for change in jumps if change not in rises]):
         apart = np.diff([change.last_step for change in same])
         if len(same) >= REPEATS and float(np.ptp(apart)) <= 0.2 * float(np.median(apart)):
-            counts.append((same[0], len(same)))
+            counts.append(Recurring(same[0], len(same), same[-1].last_step))
             left = [change for change in left if change not in same]
     counters = [change for change in left if change.kind == "counter"]
     if len(counters) >= REPEATS:
-        counts.append((counters[0], len(counters)))
+        counts.append(Recurring(counters[0], len(counters), counters[-1].last_step))
         left = [change for change in left if change.kind != "counter"]
-    counts += [(change, 1) for change in left]
-    return sorted(counts, key=lambda pair: pair[0].wall)
+    counts += [Recurring(change, 1, change.last_step) for change in left]
+    return sorted(counts, key=lambda each: each.change.wall)
 
 
 def grouped(logged: Iterable[LoggedChange], lag_s: float) -> list[ChangeGroup]:
@@ -375,10 +385,11 @@ def _of_event(event: Event) -> LoggedChange:
     return LoggedChange(event.source, "", "", None, "", event.text, change, main)
 
 
-def _of_series(stream: Stream, change: Change, times: int) -> LoggedChange:
+def _of_series(stream: Stream, recurring: Recurring) -> LoggedChange:
+    change = recurring.change
     setting = stream.role in SETTINGS
     name = stream.tag if stream.rank is None else f"{stream.tag} of rank {stream.rank}"
-    text = f"{name} {_told(change, times, setting=setting)}"
+    text = f"{name} {_told(recurring, setting=setting)}"
     main = setting or stream.role in MAIN or change.kind == "not finite"
     source: Source = "setting" if setting else "series"
     role = "metric" if stream.split == "eval" and stream.role in ("loss", "part_loss") else stream.role
@@ -387,7 +398,8 @@ def _of_series(stream: Stream, change: Change, times: int) -> LoggedChange:
     )
 
 
-def _told(change: Change, times: int, *, setting: bool) -> str:
+def _told(recurring: Recurring, *, setting: bool) -> str:
+    change, times, last = recurring
     if change.kind == "not finite":
         return "is not finite" if change.lasts else "was not finite for a while"
     if change.kind == "finite again":
@@ -404,6 +416,7 @@ def _told(change: Change, times: int, *, setting: bool) -> str:
         way = "rises" if (change.after or 0) > (change.before or 0) else "falls"
         return f"{way} from here on, from {before} to {after}"
     if setting:
-        return f"{before} → {after}" + (f" in {times} steps" if times > 1 else "")
+        often = f", changed {times} times from step {change.last_step:,} to step {last:,}"
+        return f"{before} → {after}" + (often if times > 1 else "")
     again = f", the first of {times} times at equal distances" if times > 1 else ""
     return f"{before} → {after}{again}" + ("" if change.lasts or times > 1 else ", and comes back")

@@ -49,7 +49,11 @@ def test_a_rate_and_its_consequences_are_one_group_and_the_rate_leads():
         ([series("lr", 1e-3 * np.cos(np.arange(COUNT) / 700))], []),
         (
             [series("lr", 0.5 ** np.minimum(np.arange(COUNT) // 100, 5))],
-            ["step 100: lr 1 → 0.0312 in 5 steps"],
+            ["step 100: lr 1 → 0.0312, changed 5 times from step 100 to step 500"],
+        ),
+        (
+            [series("lr", after(500, 1.0, 0.1))],
+            ["step 500: lr 1 → 0.1"],
         ),
         (
             [series("train/loss", noise(1)), series("val/loss", noise(2)[:20])],
