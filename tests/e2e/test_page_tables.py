@@ -93,6 +93,30 @@ def test_rows_far_below_come_when_they_are_scrolled_to(opened):
     panel.get_by_role("row").filter(has_text="answer 499 of run b").last.wait_for()
 
 
+REACHED = """grid => {
+  const last = [...grid.querySelectorAll("[role=columnheader]")].at(-1).getBoundingClientRect();
+  return last.right <= grid.getBoundingClientRect().right + 1;
+}"""
+"""Whether the last column is seen whole."""
+
+
+def test_every_column_is_seen_on_a_laptop_and_scrolled_to_on_a_phone(opened):
+    page = opened.page
+    grid = page.get_by_role("region", name="completions").get_by_role("grid")
+    grid.get_by_role("row").filter(has_text="of run a").first.wait_for()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    opened.wait("() => innerWidth === 1440")
+    assert grid.evaluate(REACHED)
+    page.set_viewport_size({"width": 390, "height": 844})
+    opened.wait("() => innerWidth === 390")
+    step = grid.get_by_role("columnheader", name="step").bounding_box()
+    assert 64 < step["width"] < 390 / 3
+    assert not grid.evaluate(REACHED)
+    grid.evaluate("grid => grid.scrollLeft = grid.scrollWidth")
+    assert grid.evaluate(REACHED)
+    assert page.evaluate("document.querySelector('main').scrollLeft") == 0
+
+
 @pytest.mark.slow
 def test_axe_finds_nothing(opened, axe):
     page = opened.page
