@@ -113,6 +113,35 @@ def test_the_verdict_of_a_run_is_never_cut_off(tmp_path, serve, watch, width):
     assert strip.evaluate(fits), "the lines below it have their room too"
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_figures_of_step_time_are_whole_and_a_name_that_is_cut_has_a_tooltip(
+    tmp_path, written, serve, watch, width
+):
+    slow = {
+        f"speed/{tag}_ms": [usual + 240 * (step >= 150) + step % 9 for step in range(300)]
+        for tag, usual in (("step_time", 103.7), ("data_wait", 3.3))
+    } | {"stepscope/overhead_us_per_step": [321.0] * 300}
+    written(tmp_path / "slow", slow, config={"lr": 1e-3})
+    watched = watch(serve(tmp_path))
+    watched.page.set_viewport_size({"width": width, "height": 900})
+    page = watched.open("#/overview")
+    panel = page.get_by_role("region", name="Step time")
+    panel.get_by_role("columnheader", name="Before").wait_for()
+    whole = "cell => cell.scrollWidth <= cell.clientWidth"
+    end = panel.evaluate("panel => panel.getBoundingClientRect().right")
+    figures = panel.locator("td").all()
+    assert len(figures) == 3 * 3
+    for figure in figures:
+        box = figure.bounding_box()
+        assert figure.evaluate(whole)
+        assert box["x"] + box["width"] <= end
+    name = panel.get_by_text("Waiting for data", exact=True)
+    if not name.evaluate(whole):
+        name.hover()
+        assert name.get_attribute("title") == "Waiting for data"
+    assert name.evaluate(whole) == (width == 1440)
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_run_keeps_its_colour_when_others_come_and_go_and_on_reload(logs, serve, watch, theme):
     watched = watch(serve(logs), theme=theme)
