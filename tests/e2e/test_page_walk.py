@@ -84,6 +84,27 @@ BEYOND = """() => {
   return found.slice(0, 12);
 }"""
 
+COLLIDING = """() => {
+  const found = [];
+  for (const head of document.querySelectorAll(".panel > header")) {
+    const seen = [...head.children].filter(one => one.checkVisibility() && one.getBoundingClientRect().width);
+    const boxes = seen.map(one => one.getBoundingClientRect());
+    for (const [at, one] of boxes.entries())
+      for (const other of boxes.slice(0, at))
+        if (Math.min(one.right, other.right) - Math.max(one.left, other.left) > 1 &&
+            Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 1)
+          found.push(`${head.innerText.slice(0, 60)} has parts over each other`);
+    const box = head.getBoundingClientRect();
+    if (boxes.some(one => one.right > box.right + 1 || one.bottom > box.bottom + 1))
+      found.push(`${head.innerText.slice(0, 60)} has no room for its parts`);
+    for (const note of head.querySelectorAll(".muted.cut"))
+      if (note.scrollWidth > note.clientWidth + 1 && note.clientWidth < box.width - 26)
+        found.push(`${note.innerText} is cut to ${note.clientWidth} px beside others`);
+  }
+  return found;
+}"""
+"""Heads of panels whose parts lie over each other, stick out, or leave a note less than a line."""
+
 BROKEN = """() => {
   const found = [];
   const walk = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
@@ -171,15 +192,17 @@ def shown(watched, name):
 def test_on_a_phone_nothing_is_beyond_the_screen_and_axe_finds_nothing(server, watch, axe):
     watched = watch(server)
     sized(watched, 390, 844)
-    beyond, broken, moved = {}, {}, {}
+    beyond, broken, colliding, moved = {}, {}, {}, {}
     for name in VIEWS:
         page, moved[name] = shown(watched, name)
         beyond[name] = page.evaluate(BEYOND)
+        colliding[name] = page.evaluate(COLLIDING)
         broken[name] = page.evaluate(BROKEN)
         if name in PHONE:
             axe(page, name, dark=False)
     assert {name: found for name, found in beyond.items() if found} == {}
     assert {name: found for name, found in broken.items() if found} == {}
+    assert {name: found for name, found in colliding.items() if found} == {}
     assert {name: moved[name] for name in STEADY if moved[name] >= MOST_SHIFT} == {}
     assert axe.found == {}
 
