@@ -10,6 +10,7 @@ import math
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
@@ -76,6 +77,16 @@ MISSING = dict.fromkeys(("step", "device", "bytes", "flops"), -1)
 """The number in a column of events that stands for nothing."""
 ABSENT = re.compile(r"Table with name (\S+) does not exist")
 """DuckDB's message about a table that a query names and that is not there yet."""
+
+NO_COLUMN = re.compile(
+    r'Referenced column "([^"]+)" (?:was )?not found|does not have a column named "([^"]+)"'
+)
+MARK = re.compile(r"^LINE (\d+): (.*)\n( *)(\^+)", re.MULTILINE)
+"""The line of a query in which DuckDB found an error, and where."""
+WORD = re.compile(r"[^\W\d]\w*")
+OTHER_SQL = "correct it there; the SQL is DuckDB's, such as SELECT run, step FROM runs WHERE step > 100"
+AROUND = 40
+"""Characters of a query before the place of an error that say where it is."""
 
 
 class Source(NamedTuple):
@@ -150,7 +161,7 @@ def rows_of(desk: Desk, query: str, profile: str = "") -> tuple[tuple[str, ...],
                 lacking.remove(name)
                 _make(database, name, desk, profile)
         except duckdb.Error as error:
-            raise _refused(error, query) from None
+            raise _refused(error, query, database) from None
 
 
 def _make(database: duckdb.DuckDBPyConnection, name: str, desk: Desk, profile: str) -> None:
@@ -192,7 +203,7 @@ def _within_time(
         timer.cancel()
 
 
-def _refused(error: duckdb.Error, query: str) -> UsageError:
+def _refused(error: duckdb.Error, query: str, database: duckdb.DuckDBPyConnection) -> UsageError:
     """Return an error of DuckDB in our words."""
     import duckdb
 
@@ -204,13 +215,73 @@ def _refused(error: duckdb.Error, query: str) -> UsageError:
         )
     if isinstance(error, duckdb.OutOfMemoryException):
         return UsageError(f"the query takes more than {MEMORY} of memory", hint="filter first, or aggregate")
-    message = str(error).partition("\n")[0].partition(": ")[2] or str(error)
+    first, *more = str(error).split("\n")
+    message = first.partition(": ")[2] or first
     if unknown := ABSENT.search(message):
-        hint = hint_nearest(unknown[1], list(SOURCES), "the tables")
+        return UsageError(
+            f"cannot answer: {message}", hint=hint_nearest(unknown[1], list(SOURCES), "the tables")
+        )
+    named = [name for name in SOURCES if re.search(rf"\b{name}\b", query, re.IGNORECASE)]
+    before, at, place = _place(str(error))
+    if isinstance(error, duckdb.ParserException):
+        ends = bool(at) and query.rstrip(" \n\t;").endswith(at)
+        hint = _spelled(database, query, before, at) or ("close it" if "unterminated" in message else "")
+        hint = hint or (
+            f"the query ends with {at}: say what belongs after it, or leave it out" if ends else ""
+        )
+    elif column := NO_COLUMN.search(message):
+        hint = _nearest_column(next(filter(None, column.groups())), named)
     else:
-        named = [name for name in SOURCES if re.search(rf"\b{name}\b", query, re.IGNORECASE)]
-        hint = "; ".join(f"{name}: {SOURCES[name].columns}" for name in named)
-    return UsageError(f"cannot answer: {message}", hint=hint or f"the tables: {', '.join(SOURCES)}")
+        advice = more[0].strip() if more and not more[0].startswith(("LINE", "Candidate", "\t")) else ""
+        hint = advice
+    return UsageError(f"cannot answer: {message.rstrip('!')}{place}", hint=hint or OTHER_SQL)
+
+
+def _place(message: str) -> tuple[str, str, str]:
+    """Return the query before the place that DuckDB marks, the word there, and a text that says where."""
+    mark = MARK.search(message)
+    if mark is None:
+        return "", "", ""
+    number, line, spaces, carets = mark.groups()
+    column = len(spaces) - len(f"LINE {number}: ")
+    before, at = line[:column].removeprefix("...").rstrip(), line[column : column + len(carets)]
+    shown = before if len(before) <= AROUND else f"…{before[-AROUND:]}"
+    in_line = f" in line {number}" if number != "1" else ""
+    return before, at, f" ({f'after {shown!r}' if before else 'at the beginning'}{in_line})"
+
+
+def _spelled(database: duckdb.DuckDBPyConnection, query: str, before: str, at: str) -> str:
+    """Return the keyword that was meant at the place, or just before it, as a hint; or nothing.
+
+    A query with the keyword can be read, or has its first mistake further on.
+    """
+    import duckdb
+
+    kinds = "('reserved', 'type_function')"
+    rows = database.execute(f"SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN {kinds}")  # noqa: S608
+    keywords = [str(row[0]) for row in rows.fetchall()]
+    names = {*SOURCES, *(name for source in SOURCES.values() for name in WORD.findall(source.columns))}
+    for word in [*WORD.findall(before)[-1:], *WORD.findall(at)[:1]]:
+        if word.lower() in names or word.lower() in keywords:
+            continue
+        for near in get_close_matches(word.lower(), keywords, cutoff=0.7):
+            corrected = re.sub(rf"\b{word}\b", near.upper(), query)
+            try:
+                database.extract_statements(corrected)
+            except duckdb.Error as error:
+                after, _, _ = _place(str(error))
+                if len(after) <= len(before):
+                    continue
+            return f"did you mean {near.upper()} instead of {word}?"
+    return ""
+
+
+def _nearest_column(name: str, tables: Sequence[str]) -> str:
+    known = {column: table for table in tables for column in WORD.findall(SOURCES[table].columns)}
+    text = f"a text is written in single quotes: '{name}'"
+    if near := get_close_matches(name, known, n=1):
+        return f"did you mean {near[0]!r}? {text}"
+    return "; ".join([text, *(f"{table} has {SOURCES[table].columns}" for table in tables)])
 
 
 def _cell(value: Any) -> Cell:

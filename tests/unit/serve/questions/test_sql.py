@@ -93,6 +93,45 @@ def test_findings_are_those_that_were_noted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "place", "hint"),
+    [
+        ("SELECT * FORM runs", "(after 'SELECT * FORM')", "did you mean FROM instead of FORM?"),
+        ("selct run from runs", "(at the beginning)", "did you mean SELECT instead of selct?"),
+        (
+            "SELECT run\nFROM runs\nWHER step>1",
+            "(after 'WHER' in line 3)",
+            "did you mean WHERE instead of WHER?",
+        ),
+        (
+            "SELECT (run FROM runs",
+            "(after 'SELECT (run')",
+            "correct it there; the SQL is DuckDB's, such as SELECT",
+        ),
+        (
+            "SELECT run FROM runs WHERE",
+            "(after 'SELECT run FROM runs')",
+            "the query ends with WHERE: say what",
+        ),
+        ("SELECT 'a FROM runs", "unterminated string literal (after 'SELECT')", "close it"),
+        (
+            "SELECT run FROM runs WHERE state = stopped",
+            '"stopped" not found in FROM clause (after',
+            "a text is written in single quotes: 'stopped'; runs has run, title",
+        ),
+        ("SELECT stat FROM runs", "not found", "did you mean 'state'? a text is written"),
+        ("SELECT avgg(step) FROM runs", "name avgg does not exist (after 'SELECT')", 'Did you mean "avg"?'),
+        ("SELECT state FROM runs GROUP BY run", "GROUP BY clause", "Either add it to the GROUP BY list"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place_and_one_thing_to_do(query, place, hint, logs) -> None:
+    with pytest.raises(StepscopeError) as caught:
+        ss.sql(query, logs)
+    assert place in caught.value.message
+    assert caught.value.hint.startswith(hint)
+    assert ("total_steps" in str(caught.value)) == ("runs has" in hint)
+
+
+@pytest.mark.parametrize(
     ("query", "told"),
     [
         ("SELECT * FROM read_csv('{file}')", "SQL reads no files and no network here"),
