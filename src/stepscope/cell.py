@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
+from html import escape as escaped
 
-from stepscope.text import number
+from stepscope.text import number, printable, terminal_text
 
 Value = str | int | float | None
 _CELL = "text-align:left;padding:2px 12px 2px 0;vertical-align:top"
 _FAINT = "opacity:.65;font-weight:normal"
+
+
+def escape(text: str) -> str:
+    """Return foreign text for HTML, in which nothing that it hides takes effect either."""
+    return escaped(terminal_text(printable(text)))
 
 
 def table_html(columns: Sequence[str], rows: Iterable[Sequence[Value]], *, caption: str = "") -> str:

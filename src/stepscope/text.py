@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 _TIMES = ((86400e9, "d"), (3600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 _SIZES = ((2.0**50, "Pi"), (2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"))
@@ -208,14 +208,58 @@ def printable(text: str) -> str:
     return os.fsencode(text).decode("utf-8", "backslashreplace")
 
 
-_CONTROL = (
-    "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff\U000e0000-\U000e007f"
-)
-"""Characters in names that move a cursor, recolour or reorder a terminal, that XML cannot hold, or that only
-programs see. Newlines and tabs are kept."""
-_IN_TEXT = re.compile(f"[{_CONTROL}]")
-_IN_JSON = re.compile(f"[{_CONTROL}\ud800-\udfff]")
-_IN_LINE = re.compile(f"[{_CONTROL}\n\t\ud800-\udfff]")
+_IN_LINE, _IN_TEXT = re.compile(r"[^ -~]+"), re.compile(r"[^\n\t -~]+")
+"""Stretches in which something may be hidden; of texts, and of JSON's layout, lines and tabs are kept."""
+_BYTES = "".join(map(chr, range(0xDC80, 0xDD00)))
+"""Halves of characters that stand for bytes that are no text (PEP 383)."""
+_HIDDEN = frozenset(("Cc", "Cf", "Cn", "Cs", "Zl", "Zp"))
+"""Categories of Unicode whose characters show nothing by themselves: they move a cursor, recolour or reorder
+a terminal, join, end lines, are halves of others, or are none yet."""
+_VIRAMA = 9
+"""The combining class of marks that join two consonants."""
+
+
+def _escaping(text: str, within: re.Pattern[str], escape: Callable[[str], str], kept: str = "") -> str:
+    """Return a text with the hidden characters of some stretches escaped, but for those that are kept."""
+
+    def escaped(match: re.Match[str]) -> str:
+        run = match[0]
+        if run.isprintable():
+            return run
+        return "".join(
+            escape(letter) if _is_hidden(run, at) and letter not in kept else letter
+            for at, letter in enumerate(run)
+        )
+
+    return within.sub(escaped, text)
+
+
+def _is_hidden(run: str, at: int) -> bool:
+    from unicodedata import category
+
+    kind = category(run[at])
+    return kind in _HIDDEN and not (kind == "Cf" and _joins(run, at))
+
+
+def _joins(run: str, at: int) -> bool:
+    """Return whether a joiner changes how its neighbours look: emoji, letters of Arabic, Indic consonants.
+
+    Elsewhere it only makes a name that looks like another one. RFC 5892, appendices A.1 and A.2, has the
+    rule for letters; a joiner of emoji stands between symbols, the first perhaps with a colour of skin.
+    """
+    from unicodedata import bidirectional, category, combining
+
+    joiner, before, after = run[at], run[at - 1 : at], run[at + 1 : at + 2]
+    if joiner not in "\u200c\u200d" or not before or not after:
+        return False
+    if combining(before) == _VIRAMA:
+        return True
+    if bidirectional(before) == bidirectional(after) == "AL":
+        return True
+    symbols = category(before)[0] == "S" or before == "\ufe0f", category(after)[0] == "S"
+    return joiner == "\u200d" and all(symbols)
+
+
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """The first characters by which a spreadsheet recognises a formula."""
 _QUOTED = frozenset(',"\r\n')
@@ -223,18 +267,21 @@ _QUOTED = frozenset(',"\r\n')
 
 
 def terminal_text(text: str) -> str:
-    """Return foreign lines so that nothing in them controls a terminal."""
-    return _IN_TEXT.sub(_escaped, text)
+    """Return foreign lines so that nothing in them controls a terminal.
+
+    Bytes that are not text stay as they are: names of files leave as they came.
+    """
+    return _escaping(text, _IN_TEXT, _escaped, kept=_BYTES)
 
 
 def terminal_line(text: str) -> str:
     """Return a name so that a terminal shows it on one line and nothing in it controls the terminal."""
-    return _IN_LINE.sub(_escaped, text)
+    return _escaping(text, _IN_LINE, _escaped)
 
 
 def terminal_json(text: str) -> str:
     """Return JSON so that nothing in its texts controls a terminal; it means the same."""
-    return _IN_JSON.sub(_escaped_in_json, text)
+    return _escaping(text, _IN_TEXT, _escaped_in_json)
 
 
 def plain_line(text: str) -> str:
@@ -242,12 +289,12 @@ def plain_line(text: str) -> str:
     return terminal_line(printable(text))
 
 
-def _escaped(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode("ascii")
+def _escaped(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")
 
 
-def _escaped_in_json(match: re.Match[str]) -> str:
-    units = match[0].encode("utf-16-be", "surrogatepass").hex()
+def _escaped_in_json(letter: str) -> str:
+    units = letter.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import math
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -115,3 +117,50 @@ def test_two_levels_have_the_digits_that_tell_them_apart(before, after, written)
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))
 def test_two_levels_never_read_alike_unless_they_are(before, after):
     assert (text.levels(before, after)[0] == text.levels(before, after)[1]) == (before == after)
+
+
+FAMILY = "👨‍👩‍👧"
+HEART, DARK, RIGHT = "❤️‍🔥", "👩🏾‍🚀", "🏃‍➡️"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "loss", "größe", "学習率", "train loss µs → ∞", "a\u00a0b\u3000c", "e\u0301", FAMILY,
+        HEART, DARK, RIGHT,
+        "می‌خواهم", "क्‍ष", "\ue0a0 icon of a font", "\ufffd",
+    ],
+)  # fmt: skip
+def test_a_name_that_shows_itself_is_kept(name: str) -> None:
+    assert text.terminal_line(name) == text.terminal_text(name) == text.terminal_json(name) == name
+    assert text.plain_line(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("lo\u200bss", "lo\\u200bss"),
+        ("lo\u200dss", "lo\\u200dss"),
+        ("lö\u200dß\u200c", "lö\\u200dß\\u200c"),
+        ("\u200d👩", "\\u200d👩"),
+        ("👩\u200d", "👩\\u200d"),
+        ("👩\u200c👩", "👩\\u200c👩"),
+        ("\u202eabc\u2066\u200f", "\\u202eabc\\u2066\\u200f"),
+        ("\ufeffa\u00ad", "\\ufeffa\\xad"),
+        ("a\u2028b\u2029", "a\\u2028b\\u2029"),
+        ("\x1b[2J\x07\x9b\x00\x7f", "\\x1b[2J\\x07\\x9b\\x00\\x7f"),
+        ("\U000e0041\u0378\uffff", "\\U000e0041\\u0378\\uffff"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_what_is_hidden_is_escaped(name: str, written: str) -> None:
+    assert text.terminal_line(name) == text.terminal_text(name) == written
+    escaped = text.terminal_json(json.dumps(name, ensure_ascii=False))
+    assert json.loads(escaped) == name
+    assert not {letter for letter in escaped if unicodedata.category(letter)[0] in ("C", "Zl", "Zp")}
+
+
+def test_lines_and_bytes_of_names_are_kept_in_texts() -> None:
+    assert text.terminal_text("a\tb\nc\r\udcff") == "a\tb\nc\\r\udcff"
+    assert text.terminal_line("a\tb\nc\udcff") == "a\\tb\\nc\\udcff"
+    assert text.terminal_json('{\n\t"a\udcff": 1\n}') == '{\n\t"a\\udcff": 1\n}'

@@ -104,7 +104,8 @@ class Answer:
             parts.append(f"<pre>{escape(text)}</pre>")
         if self.image:
             picture = base64.b64encode(self.image).decode()
-            parts.append(f'<img alt="{escape(" ".join(self.lines))}" src="data:image/png;base64,{picture}">')
+            told = escape(plain_line(" ".join(self.lines)))
+            parts.append(f'<img alt="{told}" src="data:image/png;base64,{picture}">')
         if self.left_out:
             parts.append(f"<div>{escape(plain_line(self.left_out))}</div>")
         return "".join(parts)
