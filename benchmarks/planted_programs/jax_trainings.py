@@ -717,6 +717,11 @@ def ahead(source: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
         yield each
 
 
+def count(rows: list[int]) -> None:
+    while True:
+        rows[0] = sum(number % 2 for number in range(100_000))  # PLANTED counted_beside
+
+
 def three_layers(name: str, directory: str) -> None:
     weights = three_made()
     state = three_optimizer.init(weights)
@@ -727,6 +732,8 @@ def three_layers(name: str, directory: str) -> None:
     told: list[float] = []
     bell = threading.Event()
     hook = profiler_hook(backend="jax")
+    if name == "counted_beside":
+        threading.Thread(target=count, args=([0],), daemon=True).start()
     with ss.Run(directory, hooks=[hook]) as run:
         for n, x in enumerate(run.steps(source)):
             if name == "mixed":
@@ -744,7 +751,7 @@ def three_layers(name: str, directory: str) -> None:
                 naive(weights, x)
             elif name == "waiting":
                 bell.wait(0.05)  # PLANTED waiting
-            elif name == "healthy_value":
+            elif name in ("healthy_value", "counted_beside"):
                 told.append(float(value))
             elif name == "healthy_waited":
                 jax.block_until_ready(weights)

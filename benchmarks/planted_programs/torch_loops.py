@@ -317,6 +317,38 @@ def from_numpy(kind: type[np.floating]) -> Callable:
     return program
 
 
+def counted(rows: dict[str, int]) -> None:
+    rows["odd"] = sum(number % 2 for number in range(100_000))  # PLANTED counted_beside
+
+
+def sorted_arrays(rows: dict[str, int]) -> None:
+    """NumPy lets others run Python meanwhile."""
+    rows["middle"] = int(np.sort(np.random.default_rng(0).random(300_000))[150_000])
+
+
+def looked_at(rows: dict[str, int]) -> None:
+    rows["odd"] = sum(number % 2 for number in range(1_000))
+    time.sleep(0.1)
+
+
+def beside(work: Callable[[dict[str, int]], None]) -> Callable[[str, ss.ProfilerHook], None]:
+    """Train while a thread does something again and again."""
+
+    def run(directory: str, hook: ss.ProfilerHook) -> None:
+        ended, rows = threading.Event(), dict[str, int]()
+
+        def again() -> None:
+            while not ended.is_set():
+                work(rows)
+
+        threading.Thread(target=again, daemon=True).start()
+        time.sleep(0.1)
+        simple(plain, depth=8)(directory, hook)
+        ended.set()
+
+    return run
+
+
 PROGRAMS: dict[str, Callable[[str, ss.ProfilerHook], None]] = {
     "slow_loader": slow_loader, "slow_transform": simple(with_transform), "item_in_loop": simple(with_items),
     "small_kernels": simple(with_small, depth=1), "recompilation": recompilation,
@@ -327,6 +359,8 @@ PROGRAMS: dict[str, Callable[[str, ss.ProfilerHook], None]] = {
     "model_twice": rated(rate_anew), "model_in_float64": from_numpy(np.float64),
     "healthy_rated": rated(rate_output), "healthy_noise": rated(rate_twice, noise=0.1),
     "healthy_float32": from_numpy(np.float32),
+    "counted_beside": beside(counted), "healthy_arrays_beside": beside(sorted_arrays),
+    "healthy_looks_beside": beside(looked_at),
     "healthy_scalars": simple(healthy_scalars), "slow_rank": two_ranks(1.0), "healthy_ranks": two_ranks(0.0),
 }  # fmt: skip
 

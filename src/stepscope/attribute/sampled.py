@@ -164,6 +164,49 @@ class Sampled:
         """Time in which the thread slept, or waited for a file, a lock or another thread."""
         return self._where((self.samples.runnable_ns >= 0) & ~self._runs)
 
+    @cached_property
+    def held_up(self) -> tuple[Spans, Ints]:
+        """The samples in which one that had the interpreter kept the thread from running, and how long.
+
+        While the sampler had to wait for the interpreter, so did the thread, unless it ran, or stood in a
+        wait of its own.
+        """
+        samples = self.samples
+        ran = np.zeros(len(samples), np.int64)
+        for holder in samples.holders:
+            at = np.searchsorted(samples.end_ns, holder.at_ns)
+            inside = at < len(ran)
+            np.add.at(ran, at[inside], holder.ran_ns[inside])
+        length = samples.end_ns - samples.start_ns
+        slept = np.where(samples.runnable_ns >= 0, np.maximum(length - samples.runnable_ns, 0), 0)
+        every = np.arange(len(samples.stacks))
+        own = self.waits_of_python(every)
+        # A holder that waits for a processor still has the interpreter.
+        kept = np.where(ran >= RUNS * slept, slept, ran) * ~own[samples.stack]
+        chosen = np.flatnonzero((ran > 0) & (kept > 0))
+        return Spans.of(samples.start_ns[chosen], samples.end_ns[chosen]), kept[chosen]
+
+    def holders(self, spans: Spans) -> list[tuple[str, Share | None, int]]:
+        """Return the threads that had the interpreter in some time: name, line, how long; most first."""
+        found: dict[str, tuple[int, dict[SourceLine, int]]] = {}
+        for holder in self.samples.holders:
+            inside = spans.within(holder.at_ns - 1, holder.at_ns) > 0
+            time_ns, lines = found.setdefault(holder.thread, (0, {}))
+            for stack, ran in zip(holder.stack[inside].tolist(), holder.ran_ns[inside].tolist(), strict=True):
+                time_ns += ran
+                frame = int(self._frames.innermost[stack])
+                line = line_of(self._frames.shown(self.samples.frames[frame])) if frame >= 0 else None
+                if line is not None:
+                    lines[line] = lines.get(line, 0) + ran
+            found[holder.thread] = time_ns, lines
+        ordered = sorted(found.items(), key=lambda one: -one[1][0])
+        return [
+            (name, None if line is None else Share(line, lines[line], 0, ""), time_ns)
+            for name, (time_ns, lines) in ordered
+            if time_ns
+            for line in (max(lines, key=lambda one: lines[one], default=None),)
+        ]
+
     def queued_ns(self, spans: Spans) -> int:
         """Return for how much of some time the thread waited for a processor, 0 if that is not known."""
         return int(self.queued_within(spans.start, spans.end).sum())

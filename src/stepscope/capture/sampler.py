@@ -22,7 +22,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
 
@@ -161,6 +162,16 @@ ENOUGH = 150
 """Number of samples that is enough for a capture: with long steps they are further apart and cost less."""
 SWITCH_SECS = 0.000_01
 """Switch interval while sampling; Python's own 5 ms would hide whatever is shorter."""
+MIN_AGE_SECS = 0.02
+"""Age from which on the share of its life that a thread has run is told; the kernel counts in 10 ms."""
+OTHERS_WORK = 0.1
+"""Share of the time in which other threads run, from which on the program's own switch interval stays: how
+long they keep the training thread from running depends on it."""
+HALF = 0.5
+"""Least share of the sampler's wait in which another thread ran for it to be the one waited for, and share of
+a switch interval from which on the sampler did wait."""
+MIN_LOOKS = 3
+"""Looks after which it can be told whether other threads run."""
 MOST_SAMPLES = 50_000
 """Most samples of one capture; beyond it every second one is dropped, and the interval doubles."""
 END_SECS = 5.0
@@ -201,6 +212,9 @@ class StackSampler:
         self.settings = settings()
         self._called: dict[int, tuple[list[int], list[int]]] = {}
         """Times and stacks of threads that run Python for another runtime, by thread."""
+        self._others = OtherThreads()
+        self._held: dict[int, HeldBy] = {}
+        """By thread that Python started, when it had the interpreter while the sampler waited for it."""
         self._halt = threading.Lock()
         self._thread: threading.Thread | None = None
         self._switch_s = sys.getswitchinterval()
@@ -218,7 +232,7 @@ class StackSampler:
         self._compiles.begin()
         self._halt.acquire()
         self._note(self._clock(), [])
-        if self._switch_s > SWITCH_SECS:
+        if self._switch_s > SWITCH_SECS and self._others.busiest({self._target}) < OTHERS_WORK:
             sys.setswitchinterval(SWITCH_SECS)
             self._own_switch_s = sys.getswitchinterval()
         self._thread = threading.Thread(target=self._loop, name="stepscope-sampler", daemon=True)
@@ -237,21 +251,57 @@ class StackSampler:
         self._shift_ns = self._clock() - time.time_ns()
         if self._thread is not None and self._halt.locked():
             self._halt.release()
-            if sys.getswitchinterval() == self._own_switch_s:  # else the program has set it meanwhile
-                sys.setswitchinterval(self._switch_s)
+            self._set_back()
 
     def _loop(self) -> None:
+        spent, begun = ThreadTime(), self._times[-1]
         while not self._halt.acquire(timeout=self._interval_s):
             started = threading._active.keys()  # type: ignore[attr-defined]
-            taken, threads = stacks(self._clock, without=started - {self._target})
+            since = self._times[-1]
+            ran = self._others.ran({self._target, threading.get_ident()})
+            holders = self._holders(ran, self._clock() - since, spent)
+            taken, threads = stacks(self._clock, without=started - {self._target, *holders})
             if self._target not in threads:  # it has ended
-                return
+                break
             self._note(taken, threads[self._target])
             self._note_called(threads)
+            self._note_held(threads, holders, ran)
+            if self._others.total_ns >= OTHERS_WORK * (taken - begun) and len(self._times) > MIN_LOOKS:
+                self._set_back()
             if len(self._times) >= MOST_SAMPLES:
                 self._thin()
-        # The kernel counts a wait for a processor when it is over: without this, the last one is missing.
-        self._note(self._clock(), [])
+        else:
+            # The kernel counts a wait for a processor when it is over: without this, the last one is missing.
+            self._note(self._clock(), [])
+        spent.close()
+        self._others.close()
+
+    def _holders(self, ran: dict[int, int], length_ns: int, spent: ThreadTime) -> list[int]:
+        """Return the threads that had the interpreter while the sampler waited for it.
+
+        Python lets one thread run at a time. The sampler wakes when its interval is over, and is late by as
+        long as it then waits for a processor, which the kernel counts, and for the interpreter.
+        """
+        before = max(spent.queued_ns, 0)
+        spent.runnable_ns()
+        late_ns = length_ns - 1e9 * self._interval_s - (max(spent.queued_ns, 0) - before)
+        if late_ns < 1e9 * max(HALF * sys.getswitchinterval(), INTERVAL_SECS):
+            return []
+        return [ident for ident, time_ns in ran.items() if time_ns >= HALF * late_ns]
+
+    def _note_held(self, threads: dict[int, list[Call]], holders: list[int], ran: dict[int, int]) -> None:
+        for ident in holders:
+            held = self._held.setdefault(ident, HeldBy(self._others.name(ident)))
+            if len(held.times) < MOST_SAMPLES and ident in threads:
+                held.times.append(self._times[-1])
+                held.ran.append(ran[ident])
+                held.samples.append(self._stacks.setdefault(self._key(threads[ident]), len(self._stacks)))
+
+    def _set_back(self) -> None:
+        """Give the program its own switch interval, unless it has set another one meanwhile."""
+        if sys.getswitchinterval() == self._own_switch_s:
+            sys.setswitchinterval(self._switch_s)
+            self._own_switch_s = self._switch_s
 
     def _note(self, taken_ns: int, calls: list[Call]) -> None:
         key = self._key(calls)
@@ -355,6 +405,10 @@ class StackSampler:
             "times_ns": self._times, "runnable_ns": self._runnable, "queued_ns": self._queued,
             "samples": self._numbers,
             "called": [{"times_ns": times, "samples": numbers} for times, numbers in self._called.values()],
+            "held": [
+                {"thread": one.thread, "times_ns": one.times, "samples": one.samples, "ran_ns": one.ran}
+                for one in self._held.values()
+            ],
             "compiled": self._compiles.found, "settings": self.settings, "places": where,
             "setters": setters(self.settings, where["own"]),
             "workers": processes.stacks(self._workers, self._shift_ns),
@@ -366,25 +420,27 @@ def _last_of(function: str) -> tuple[str, str]:
 
 
 class ThreadTime:
-    """How long the calling thread has run or waited for a processor; another thread may ask.
+    """How long a thread has run or waited for a processor; another thread may ask.
 
     Its clock of processor time is exact while it runs; the kernel's count in ``schedstat`` grows only when
     the thread is taken off its processor, so that is used only for the time in the queue.
+
+    Args:
+        thread: Its number for the kernel; by default the calling one's.
     """
 
-    def __init__(self) -> None:
-        self._clock, self._file = -1, -1
+    def __init__(self, thread: int | None = None) -> None:
+        thread = threading.get_native_id() if thread is None else thread
+        self._clock, self._file = clock_of(thread), -1
         self.queued_ns = -1
         """The part of the last answer in which it waited for a processor; -1 if not known."""
-        make = getattr(time, "pthread_getcpuclockid", None)
         with contextlib.suppress(OSError):
-            self._file = os.open(f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY)
-            self._clock = -1 if make is None else int(make(threading.get_ident()))
+            self._file = os.open(f"/proc/self/task/{thread}/schedstat", os.O_RDONLY)
 
     def runnable_ns(self) -> int:
         """Return the time so far, -1 if it is not known."""
         self.queued_ns = -1
-        if self._file < 0 or self._clock == -1:
+        if self._file < 0:
             return -1
         try:
             _, queued, *_ = os.pread(self._file, 128, 0).split()
@@ -399,3 +455,74 @@ class ThreadTime:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+def clock_of(thread: int) -> int:
+    """Return Linux' clock of a thread's processor time (``clock_getcpuclockid(3)``), by its number.
+
+    Unlike ``pthread_getcpuclockid``, asking for the time of a thread that has ended is an ``OSError``.
+    """
+    return (~thread << 3) | 6
+
+
+class OtherThreads:
+    """How long the threads that Python started have run or waited for a processor, between two looks."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[ThreadTime, int]] = {}
+        """By the kernel's number of a thread, with its time at the last look."""
+        self.total_ns = 0
+        """How long all of them together have since the first look."""
+
+    def ran(self, without: Collection[int]) -> dict[int, int]:
+        """Return how long each has since the last look, by its identity; those seen twice."""
+        known, ran = {}, {}
+        for ident, thread in list(threading._active.items()):  # type: ignore[attr-defined]
+            number = thread.native_id
+            if ident in without or number is None:
+                continue
+            seen = self._known.pop(number, None)
+            time_of, before = (ThreadTime(number), -1) if seen is None else seen
+            now = time_of.runnable_ns()
+            known[number] = time_of, now
+            if 0 <= before < now:
+                ran[ident] = now - before
+        self.close()
+        self._known = known
+        self.total_ns += sum(ran.values())
+        return ran
+
+    def close(self) -> None:
+        """Give all files back."""
+        for time_of, _ in self._known.values():
+            time_of.close()
+
+    @staticmethod
+    def busiest(without: Collection[int]) -> float:
+        """Return the largest share of its life that one of them has run, as far as it is known."""
+        shares = [0.0]
+        for ident, thread in list(threading._active.items()):  # type: ignore[attr-defined]
+            with contextlib.suppress(OSError, ValueError, IndexError, AttributeError):
+                if ident not in without:
+                    # proc_pid_stat(5): field 22 counts from the one behind the name, which may hold anything.
+                    text = Path(f"/proc/self/task/{thread.native_id}/stat").read_text()
+                    began_s = int(text.rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+                    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - began_s
+                    shares.append(time.clock_gettime(clock_of(thread.native_id)) / max(age_s, MIN_AGE_SECS))
+        return max(shares)
+
+    @staticmethod
+    def name(ident: int) -> str:
+        """Return the name of a thread, empty if it has ended."""
+        thread = threading._active.get(ident)  # type: ignore[attr-defined]
+        return "" if thread is None else str(thread.name)
+
+
+@dataclass
+class HeldBy:
+    """When a thread had the interpreter while the sampler waited, how long it had run, and its stacks."""
+
+    thread: str
+    times: list[int] = field(default_factory=list)
+    ran: list[int] = field(default_factory=list)
+    samples: list[int] = field(default_factory=list)

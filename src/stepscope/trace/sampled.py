@@ -10,7 +10,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,23 @@ class Places:
 
 
 @dataclass(frozen=True)
+class Holder:
+    """A thread that had the interpreter while the sampler waited for it.
+
+    Attributes:
+        thread: Its name.
+        at_ns: The samples that came late for its sake, by their end, in the trace's time.
+        ran_ns: How long it had run since the sample before each.
+        stack: Its stack then, as a number into the stacks of the samples.
+    """
+
+    thread: str
+    at_ns: Ints
+    ran_ns: Ints
+    stack: Ints
+
+
+@dataclass(frozen=True)
 class Samples:
     """Samples of one rank's training thread, in order of time.
 
@@ -66,6 +83,7 @@ class Samples:
         settings: The program's settings when the capture started, by name; see ``capture.settings``.
         setters: The lines that changed them, as frames.
         places: Where its code lay, None if that was not recorded.
+        holders: Threads that had the interpreter while the sampler waited for it.
     """
 
     lane: int
@@ -86,6 +104,7 @@ class Samples:
     settings: dict[str, bool | int | str] = field(default_factory=dict)
     places: Places | None = None
     setters: dict[str, str] = field(default_factory=dict)
+    holders: tuple[Holder, ...] = ()
 
     def __len__(self) -> int:
         return len(self.stack)
@@ -150,6 +169,11 @@ def one_after_another(captures: Sequence[Samples]) -> Samples:
         captures[-1].settings,
         captures[0].places,
         captures[-1].setters,
+        tuple(
+            replace(holder, stack=holder.stack + first)
+            for one, first in zip(captures, stack, strict=False)
+            for holder in one.holders
+        ),
     )
 
 
@@ -225,7 +249,23 @@ def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None
         tuple(one for one in every_called if one is not None), _compiled(document.get("compiled"), shift),
         queued, frozenset(begun), _settings(document.get("settings")), _places(document.get("places")),
         {name: str(line) for name, line in _settings(document.get("setters")).items()},
+        _holders(document.get("held"), shift, len(stacks)),
     )  # fmt: skip
+
+
+def _holders(data: Any, shift: int, stacks: int) -> tuple[Holder, ...]:
+    """Return the threads that had the interpreter, without those whose entries are damaged."""
+    holders = []
+    for one in data if isinstance(data, list) else ():
+        try:
+            at, ran, stack = (np.array(one[name], np.int64) for name in ("times_ns", "ran_ns", "samples"))
+            thread = str(one["thread"])
+        except (KeyError, TypeError, ValueError, OverflowError):
+            continue
+        inside = stack.min(initial=0) >= 0 and stack.max(initial=-1) < stacks
+        if at.ndim == 1 and at.shape == ran.shape == stack.shape and inside:
+            holders.append(Holder(thread, at + shift, ran, stack))
+    return tuple(holders)
 
 
 def settled(length: Ints, runnable: Ints, queued: Ints) -> tuple[Ints, Ints]:

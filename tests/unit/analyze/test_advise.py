@@ -63,6 +63,7 @@ def test_every_rule_is_there() -> None:
         "debug-setting",
         "double-precision",
         "too-many-threads",
+        "interpreter-held",
         "dense-gradient",
         "unused-gradients",
         "called-again",

@@ -18,7 +18,7 @@ from support.made_traces import GPU, events_of_line, kind_named
 from stepscope.analyze.advise import RULES, Facts, Finding, advise
 from stepscope.attribute.sampled import Sampled
 from stepscope.trace.model import Device, Kind, Source
-from stepscope.trace.sampled import Samples
+from stepscope.trace.sampled import Holder, Samples
 from stepscope.trace.tables import MemoryAction
 
 STEP = 1_000_000
@@ -217,6 +217,16 @@ def waited(samples, share, where=True):
     return np.round(length * share).astype(np.int64)
 
 
+def held(samples, slept, ran, stack=3, thread="Thread-1 (count)"):
+    """Samples from 300 to 800 µs of each step came late, while the thread slept and another one ran."""
+    within = (samples.end_ns % STEP > 300_000) & (samples.end_ns % STEP <= 800_000)
+    length = samples.end_ns - samples.start_ns
+    at = samples.end_ns[within]
+    holder = Holder(thread, at, (length[within] * ran).astype(np.int64), np.full(len(at), stack))
+    runnable = np.where(within, length * (1 - slept), length).astype(np.int64)
+    return {"runnable_ns": runnable, "holders": (holder,)}
+
+
 def late(samples):
     """Of the samples of a wait one, which was taken late."""
     kept = np.flatnonzero((samples.stack == 0) | (samples.end_ns == 2 * STEP))
@@ -240,7 +250,7 @@ NAMES = {
     "STACKS": {"timeline", "steps", "stacks"},
     "MEMORY": {"timeline", "steps", "device", "launches", "memory"},
     "XLA": "tf_XLAPjRtCpuClient/1", "DYNAMO": "/v/lib/python3.11/site-packages/torch/_dynamo",
-    "Device": Device, "beside": beside, "waited": waited, "late": late, "allocated": allocated,
+    "Device": Device, "beside": beside, "waited": waited, "late": late, "held": held, "allocated": allocated,
     "lane_of": lambda trace: int(trace.lane[trace.steps.row[0]]), "product": itertools.product,
 }  # fmt: skip
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import sys
 import threading
 import time
+import zlib
 from itertools import count
 
 import pytest
 
-from stepscope.capture.sampler import SWITCH_SECS, StackSampler, ThreadTime
+from stepscope.capture.sampler import SWITCH_SECS, OtherThreads, StackSampler, ThreadTime
 from stepscope.kernels.frames import outward
 
 
@@ -195,3 +197,99 @@ def test_lines_that_hold_the_interpreter_are_seen_between_such_that_let_go(switc
     source = [int(text.partition("(")[2].partition(")")[0]) for text in lines if __file__ in text]
     work = test_lines_that_hold_the_interpreter_are_seen_between_such_that_let_go.__code__.co_firstlineno + 7
     assert source.count(work) >= 8  # 25 or more; without it at most 3, the others at the line that lets go
+
+
+@contextlib.contextmanager
+def beside(work):
+    """A thread that does something again and again."""
+    ended, began = threading.Event(), threading.Event()
+
+    def run_beside() -> None:
+        while not ended.is_set():
+            work()
+            began.set()
+
+    thread = threading.Thread(target=run_beside, name="counts")
+    thread.start()
+    assert began.wait(60)
+    try:
+        yield thread
+    finally:
+        ended.set()
+        thread.join()
+
+
+def counting() -> None:
+    sum(number % 7 for number in range(20_000))
+
+
+def sampled_beside(work, enough) -> dict:
+    sampler = StackSampler()
+    with beside(work):
+        sampler.start()
+        deadline = time.monotonic() + 100
+        while not enough(sampler) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        sampler.stop()
+        return sampler.document()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what another thread ran")
+def test_a_thread_that_holds_the_interpreter_is_noted_with_its_line(switching) -> None:
+    told = sampled_beside(counting, lambda sampler: any(len(one.times) > 2 for one in sampler._held.values()))
+    (held,) = [each for each in told["held"] if each["thread"] == "counts"]
+    assert len(held["times_ns"]) == len(held["ran_ns"]) == len(held["samples"]) >= 2
+    assert set(held["times_ns"]) <= set(told["times_ns"])
+    assert min(held["ran_ns"]) >= 500_000
+    stacks = [[told["frames"][frame] for frame in told["stacks"][at]] for at in held["samples"]]
+    assert all(any(text.endswith(": run_beside") for text in stack) for stack in stacks)
+    assert any(text.endswith(": counting") for stack in stacks for text in stack)
+
+
+@pytest.mark.parametrize("work", [lambda: time.sleep(0.01), lambda: zlib.compress(bytes(1_000_000))])
+def test_threads_that_sleep_or_work_outside_of_python_hold_nobody_up(work) -> None:
+    told = sampled_beside(work, lambda sampler: len(sampler._times) >= 60)
+    # Of a busy machine's pauses a few may look like it.
+    assert sum(len(each["times_ns"]) for each in told["held"]) <= len(told["times_ns"]) / 4
+
+
+def test_the_switch_interval_stays_where_another_thread_runs_python(switching) -> None:
+    sys.setswitchinterval(0.005)
+    sampler = StackSampler()
+    with beside(counting):
+        deadline = time.monotonic() + 60
+        while OtherThreads().busiest({threading.get_ident()}) < 0.2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        sampler.start()
+        assert sys.getswitchinterval() == pytest.approx(0.005)
+        sampler.stop()
+    assert sys.getswitchinterval() == pytest.approx(0.005)
+
+
+def test_it_is_set_back_where_another_thread_begins_to_run_python(switching) -> None:
+    sys.setswitchinterval(0.005)
+    sampler = StackSampler()
+    sampler.start()
+    assert sys.getswitchinterval() == pytest.approx(SWITCH_SECS)
+    with beside(counting):
+        deadline = time.monotonic() + 60
+        while sys.getswitchinterval() < 0.005 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert sys.getswitchinterval() == pytest.approx(0.005)
+        sampler.stop()
+    assert sys.getswitchinterval() == pytest.approx(0.005)
+
+
+def test_a_thread_that_has_ended_has_no_time() -> None:
+    thread = threading.Thread(target=counting)
+    thread.start()
+    number = thread.native_id
+    thread.join()
+    deadline = time.monotonic() + 60
+    time_of = ThreadTime(number)
+    while (
+        time_of.runnable_ns() >= 0 and time.monotonic() < deadline
+    ):  # the system's thread ends a little later
+        time.sleep(0.001)
+    assert time_of.runnable_ns() == -1
+    time_of.close()

@@ -118,7 +118,8 @@ def _explained(waited: Waited) -> Spans:
     mine = (trace.lane == waited.lane) & called & (trace.device < 0)
     exchanges = (trace.rank == waited.rank) & among(Kind.COLLECTIVE, Kind.SEND_RECV)[trace.kind]
     calls = rows_spans(trace, np.flatnonzero(mine | exchanges))
-    return calls.union(waited.activities.spans(waited.lane), waited.executing, _exchanging(waited))
+    mine = waited.activities.spans(waited.lane)
+    return calls.union(mine, waited.executing, _exchanging(waited), waited.held_up)
 
 
 def _exchanging(waited: Waited) -> Spans:

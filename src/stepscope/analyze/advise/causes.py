@@ -121,7 +121,10 @@ def check_of(cause: Cause) -> Check:
 def _case(waited: Waited, selected: Selection) -> Case:
     spans, rows = selected.spans, selected.rows
     device = selected.device if len(selected.device) else None
-    worth = waited.whole(spans) if selected.whole else waited.worth(host={waited.lane: spans}, device=device)
+    if selected.whole:
+        worth = waited.whole(spans, queued=not selected.waits)
+    else:
+        worth = waited.worth(host={waited.lane: spans}, device=device, queued=not selected.waits)
     lines: list[Share] = []
     if selected.of_rows:
         lines = waited.lines(rows_spans(waited.trace, np.unique(rows)))
@@ -338,6 +341,18 @@ def too_many_threads(waited: Waited) -> Selection | None:
     )
 
 
+def interpreter_held(waited: Waited) -> Selection | None:
+    """Select the waits of the training thread for the interpreter, which another thread had."""
+    sampled = waited.sampled
+    if sampled is None or sampled.lane != waited.lane:
+        raise Abstain("no sampled stacks of the training thread")
+    holders = sampled.holders(sampled.held_up[0])
+    if not holders:
+        return None
+    name, line, _ = holders[0]
+    return Selection(waited.held_up, {"thread": name, "threads": len(holders)}, line=line, waits=True)
+
+
 # --- growth --------------------------------------------------------------------------------------------
 
 
@@ -512,6 +527,25 @@ CAUSES: tuple[Cause, ...] = (
         formula=(
             "more threads of PyTorch than processors that the process may use, when the capture started; the "
             "gain is at most the time of the operators"
+        ),
+    ),
+    Cause(
+        "interpreter-held",
+        interpreter_held,
+        lambda evidence: (
+            f"the training thread waits while {evidence['thread'] or 'another thread'} runs Python, which "
+            "one thread at a time can, for"
+        ),
+        {
+            "": "give this work to a process of its own (multiprocessing), or do it less often; a call that "
+            "runs long outside of Python, as of NumPy on large arrays, holds nobody up"
+        },
+        f"no other thread runs Python for long, or the steps without these waits would not be {WORTH:.0%} "
+        "shorter",
+        formula=(
+            "gain without the longest gaps between operators of T, as long in all as T slept while another "
+            "thread that Python started ran and the sampler of stacks had to wait for the interpreter, too, "
+            "by half of the switch interval or more; known on Linux, from captures of Stepscope"
         ),
     ),
     Cause(

@@ -271,7 +271,7 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
     if not lines:  # too few stacks were taken in it to say that it is the program's own code
         return None
     worth = waited.worth(host={waited.lane: python})
-    queued = waited.sampled.queued_ns(python)
+    queued = waited.kept_ns(python)
     seen = max(sum(one.time_ns for one in lines), python.measure_ns // 4)
     own = _without_operators(waited, python)
     lines = [*own, *(one for one in lines if one not in own)]

@@ -23,6 +23,7 @@ class Selection:
         of_rows: Whether the line to change is that of ``rows`` rather than the one that takes the time.
         line: The line to change, if it is known otherwise.
         device: Work of devices that would go as well.
+        waits: Whether it is the time of waits, so that none are taken off it.
     """
 
     spans: Spans
@@ -32,3 +33,4 @@ class Selection:
     of_rows: bool = False
     line: Share | None = None
     device: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    waits: bool = False

@@ -143,7 +143,7 @@ def _evidence(waited: Waited) -> dict[str, Any] | None:
         return None
     profiling = waited.activities.spans(waited.lane, Purpose.PROFILING) if waited.lane >= 0 else Spans.empty()
     taken = _ends(waited) - steps.start_ns - profiling.within(steps.start_ns, steps.end_ns)
-    # While others had all processors, the thread could not run: that varies with the machine.
+    # While others had all processors, or the interpreter, the thread could not run: that varies with them.
     durations = (taken - _queued(waited, steps)).astype(float)
     steps = Windows(steps.rank[1:], steps.number[1:], steps.start_ns[1:], steps.end_ns[1:])
     durations = durations[1:]
@@ -168,11 +168,11 @@ def _evidence(waited: Waited) -> dict[str, Any] | None:
 
 
 def _queued(waited: Waited, steps: Windows) -> Any:
-    """Return how long the thread waited for a processor in each step, 0 if that is not known."""
+    """Return how long the thread waited for a processor or the interpreter in each step, 0 if unknown."""
     if waited.queued_ns is None or waited.sampled is None or waited.has_device:
         return 0
     ends = zip(steps.start_ns.tolist(), steps.end_ns.tolist(), strict=True)
-    return np.array([waited.sampled.queued_ns(Spans.window(start, end)) for start, end in ends])
+    return np.array([waited.kept_ns(Spans.window(start, end)) for start, end in ends])
 
 
 def _marks(waited: Waited, numbers: list[int]) -> Ints:

@@ -337,13 +337,18 @@ class Waited:
         mine = (host or {}).get(self.lane)
         return worth if mine is None or self.has_device or not queued else self._without_queue(worth, mine)
 
-    def whole(self, spans: Spans) -> Worth:
-        """Return the worth of some time if all of it would disappear: what runs on devices in it, too."""
+    def whole(self, spans: Spans, *, queued: bool = True) -> Worth:
+        """Return the worth of some time if all of it would disappear: what runs on devices in it, too.
+
+        Args:
+            spans: The time.
+            queued: As in ``worth``.
+        """
         spans = spans.intersect(self.spans)
         time_ns = spans.measure_ns
         parts = spans.within(self.steps.start_ns, self.steps.end_ns) / time_ns if time_ns else None
         worth = Worth(time_ns, time_ns, "bound", parts)
-        return worth if self.has_device else self._without_queue(worth, spans)
+        return worth if self.has_device or not queued else self._without_queue(worth, spans)
 
     def _worth(
         self, host: dict[int, Spans] | None, device: Ints | None, device_share: float, waits: Ints | None
@@ -383,21 +388,49 @@ class Waited:
         """The share of the steps in which the training thread waited for a processor, 0 if unknown."""
         return min((self.queued_ns or 0) / self.wall_ns, 1.0)
 
+    @cached_property
+    def held_up(self) -> Spans:
+        """Time of the steps in which the training thread waited for the interpreter, which another one had.
+
+        It waits where it comes back from an operator, or from a wait for XLA's threads, so these are the
+        longest gaps between operators, as long in all as it was held up.
+        """
+        sampled = self.sampled
+        if sampled is None or sampled.lane != self.lane:
+            return Spans.empty()
+        within, kept = sampled.held_up
+        gaps = within.intersect(self.spans).minus(self.busy)
+        if not len(self.executing):
+            gaps = gaps.minus(rows_spans(self.trace, outermost(self.trace, self.operators)))
+        order = np.argsort(gaps.start - gaps.end, kind="stable")
+        share = within.intersect(self.spans).measure_ns / max(within.measure_ns, 1)
+        length = (gaps.end - gaps.start)[order]
+        left = np.clip(round(share * kept.sum()) - (np.cumsum(length) - length), 0, length)
+        return Spans.of(gaps.end[order] - left, gaps.end[order])
+
     def own_lengths(self, start: Ints, end: Ints) -> Ints:
-        """Return how long stretches of the training thread are without its waits for a processor."""
-        length = np.asarray(end - start)
+        """Return how long stretches are without the thread's waits for a processor or the interpreter."""
+        length: Ints = np.asarray(end - start) - self.held_up.within(start, end)
         if self.has_device or not self.queued_ns or self.sampled is None:
             return length
-        return length - self.sampled.queued_within(start, end)
+        own: Ints = np.maximum(length - self.sampled.queued_within(start, end), 0)
+        return own
+
+    def kept_ns(self, spans: Spans) -> int:
+        """Return for how much of some time the thread waited for a processor or for the interpreter."""
+        if self.sampled is None:
+            return 0
+        kept = self.sampled.queued_ns(spans) + spans.intersect(self.held_up).measure_ns
+        return min(kept, spans.measure_ns)
 
     def _without_queue(self, worth: Worth, spans: Spans) -> Worth:
-        """Return a worth without the part of its time in which the training thread waited for a processor.
+        """Return a worth without the part in which the thread waited for a processor or the interpreter.
 
-        While others had all processors the thread could not run: that is not a cost of the code there.
+        While others had all processors, or the interpreter, it could not run: no cost of the code there.
         """
-        if self.queued_ns is None or self.sampled is None:
+        if self.sampled is None or self.sampled.lane != self.lane:
             return worth
-        ran = 1 - self.sampled.queued_ns(spans.intersect(self.spans)) / max(spans.measure_ns, 1)
+        ran = 1 - self.kept_ns(spans.intersect(self.spans)) / max(spans.measure_ns, 1)
         cost, gain = round(worth.cost_ns * ran), round(worth.gain_ns * ran)
         return replace(worth, cost_ns=min(cost, self.own_ns), gain_ns=min(gain, self.own_ns))
 
