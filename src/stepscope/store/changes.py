@@ -89,7 +89,8 @@ def events_of(run: Recorded, columns: Sequence[Series]) -> Iterator[Event]:
     yield from _attempts(_infos(run.writers), begun, ended)
     for finding in run.findings:
         since = finding.step if finding.since_step is None else finding.since_step
-        text = f"{finding.severity} finding {finding.rule}: {finding.summary}"
+        # Its figures are those of when it was written: who tells the finding as of now would contradict them.
+        text = f"{finding.severity} finding: {finding.title}"
         yield Event("finding", text, since, _since_when(finding, since, columns))
     for series in run.records:
         yield from _records(series)
