@@ -8,6 +8,8 @@ import pytest
 from support.everything import staged, write_records
 from support.recordings import estimator, recorded
 
+import stepscope as ss
+
 COLLECT = """() => [...document.querySelectorAll("[data-fact]")].map(element => ({
   fact: element.dataset.fact, text: element.textContent.trim(), unit: element.dataset.unit ?? "",
 }))"""
@@ -97,26 +99,55 @@ SENTENCE = " | sentence"
 RUNS = ("usual", "slower", "nan", "between", "tiny", "large", "again", "records", "job", "estimator")
 
 
+class Stated:
+    """What the views of a page state, by fact."""
+
+    def __init__(self, watched):
+        self.watched = watched
+        self.texts, self.places = {}, {}
+
+    def add(self, place, at, fact, text, unit=""):
+        if text not in ("", NONE):
+            self.texts.setdefault(fact, {}).setdefault((text, unit), place)
+            self.places.setdefault(fact, set()).add((place, at))
+
+    def collect(self, place):
+        for at, each in enumerate(self.watched.page.evaluate(COLLECT)):
+            self.add(place, at, each["fact"], each["text"], each["unit"])
+
+    def have_read(self):
+        self.watched.wait("() => !document.querySelector('main :is(.reading, .blank[role=status])')")
+
+    def look(self, hash_):
+        self.watched.open(f"#/{hash_}")
+        self.watched.wait(COMPLETE)
+        self.have_read()
+        self.watched.page.wait_for_function(JUDGED, timeout=JUDGED_MS)
+        self.collect(hash_)
+
+    @property
+    def contradictions(self):
+        wrong = {}
+        for fact, texts in self.texts.items():
+            if fact.endswith(SENTENCE):
+                differing = len({text.lower() for text, _ in texts}) > 1
+            else:
+                values = [read(*each) for each in texts]
+                differing = any(differ(one, other) for one in values for other in values)
+            if differing:
+                wrong[fact] = texts
+        return wrong
+
+    @property
+    def several(self):
+        """Facts in several places: one that only one place states proves nothing."""
+        return {fact for fact, places in self.places.items() if len(places) > 1}
+
+
 def test_no_figure_stands_anywhere_with_another_value(logs, serve_long, watch):
     watched = watch(serve_long(logs))
-    seen, where = {}, {}
-
-    def collect(place):
-        for at, each in enumerate(watched.page.evaluate(COLLECT)):
-            if each["text"] not in ("", NONE):
-                seen.setdefault(each["fact"], {}).setdefault((each["text"], each["unit"]), place)
-                where.setdefault(each["fact"], set()).add((place, at))
-
-    def have_read():
-        watched.wait("() => !document.querySelector('main :is(.reading, .blank[role=status])')")
-
-    def look(hash_):
-        watched.open(f"#/{hash_}")
-        watched.wait(COMPLETE)
-        have_read()
-        watched.page.wait_for_function(JUDGED, timeout=JUDGED_MS)
-        collect(hash_)
-
+    stated = Stated(watched)
+    look, collect, have_read = stated.look, stated.collect, stated.have_read
     look("overview")
     for reading in ("best", "min", "max"):
         look(f"overview?read={reading}")
@@ -139,25 +170,87 @@ def test_no_figure_stands_anywhere_with_another_value(logs, serve_long, watch):
         have_read()  # what was shown before is shown until then
         collect(f"{tab}, parts")
     look("ranks?run=job")
-    sentences = {fact: texts for fact, texts in seen.items() if fact.endswith(SENTENCE)}
-    told = {fact: {text.lower() for text, _ in texts} for fact, texts in sentences.items()}
-    assert {fact: texts for fact, texts in told.items() if len(texts) > 1} == {}
-    wrong = {}
-    for fact, texts in seen.items():
-        values = [] if fact in sentences else [read(*each) for each in texts]
-        if any(differ(one, other) for one in values for other in values):
-            wrong[fact] = texts
-    assert wrong == {}
-    assert len(seen) >= 150
-    # What is compared stands in several places: a fact that only one page states proves nothing.
-    several = {fact for fact, places in where.items() if len(places) > 1}
+    assert stated.contradictions == {}
+    assert len(stated.texts) >= 150
     for path in PROFILES:
-        assert {f"{path} | {part} | mean per step" for part in ("step", "Forward", "Idle")} <= several
-    assert "nan | nonfinite-loss of train/loss | first step" in several
+        assert {f"{path} | {part} | mean per step" for part in ("step", "Forward", "Idle")} <= stated.several
+    assert "nan | nonfinite-loss of train/loss | first step" in stated.several
     for part in ("Forward", "Idle"):
         places = {
-            place for place, _ in where[f"{EARLIER} to {SLOWER} | {part} | difference of means per step"]
+            place
+            for place, _ in stated.places[f"{EARLIER} to {SLOWER} | {part} | difference of means per step"]
         }
         assert {f"diff&with={EARLIER}, parts", "history, parts"} <= places
     for rule in ("data-wait", "nonfinite-loss"):
-        assert any(f" | {rule} of " in fact and fact.endswith(SENTENCE) for fact in several), rule
+        assert any(f" | {rule} of " in fact and fact.endswith(SENTENCE) for fact in stated.several), rule
+
+
+@pytest.fixture(scope="module")
+def sweep_and_tables(tmp_path_factory, written):
+    """Two configurations of three seeds, one of a single run, and completions of two runs."""
+    root = tmp_path_factory.mktemp("facts") / "sweep"
+    for number, (rate, seeds) in enumerate(((1e-3, 3), (1e-2, 3), (1e-1, 1))):
+        for seed in range(seeds):
+            level = 0.1234 * (number + 1) + 0.0123 * seed
+            values = [level + 2 * math.exp(-step / 20) + 0.01 * (step * 7 % 5) for step in range(100)]
+            config = {"lr": rate, "width": 8 * number, "seed": seed}
+            written(root / f"trial-{number}-s{seed}", {"train/loss": values}, config=config)
+    for name, gain in (("grpo-a", 0.0), ("grpo-b", 0.5)):
+        with ss.Run(root / name) as run:
+            for step in (0, 10):
+                rows = [
+                    {"prompt": f"question {at}", "reward": 0.12345 * at + gain, "length": 1e5 * at}
+                    for at in range(20)
+                ]
+                run.table("completions", rows, step)
+    rates = [1.0] * 100 + [0.1] * 100 + [0.01] * 100
+    losses = [2.0 if step < 150 else 5.4321 + 0.01 * (step % 9) for step in range(300)]
+    with ss.Run(root / "changing") as run:
+        for step in run.steps(range(300)):
+            run.scalar("lr", rates[int(step)])
+            run.scalar("train/loss", losses[int(step)])
+    return root
+
+
+LAST = (
+    "SELECT run, tag, arg_max(value, step) AS last FROM series "
+    "WHERE tag IN ('train/loss', 'lr') GROUP BY run, tag"
+)
+
+
+def test_nor_in_a_sweep_in_completions_in_changes_or_in_answers_to_sql(sweep_and_tables, serve_long, watch):
+    watched = watch(serve_long(sweep_and_tables))
+    page, stated = watched.page, Stated(watched)
+    stated.look("scalars?rail=1")
+    for reading in ("last", "best", "min", "max"):
+        stated.look(f"overview?read={reading}")
+        watched.open(f"#/overview?read={reading}&board=configurations")
+        page.get_by_text("configurations of", exact=False).wait_for()
+        page.get_by_text(f"{READ[reading]} of", exact=False).wait_for()
+        stated.collect(f"configurations, {reading}")
+    watched.open("#/text?rail=1")
+    panel = page.get_by_role("region", name="completions")
+    for at in (3, 7):
+        panel.get_by_role("row").nth(at).click()
+        panel.get_by_role("button", name="Close").wait_for()
+        stated.collect(f"completion {at}")
+    stated.look("overview?q=run:changing")
+    changes = page.get_by_role("region", name="Changes")
+    changes.get_by_text("lr 1 → 0.01, changed 2 times from step 100 to step 200").wait_for()
+    changes.get_by_text("train/loss 2 → 5.4", exact=False).wait_for()
+    watched.open(f"#/sql?rail=1&sql={LAST}")
+    rows = page.get_by_role("group", name="Rows").locator("tbody tr")
+    rows.nth(7).wait_for()
+    for at, row in enumerate(rows.all()):
+        run, tag, last = row.locator("th, td").all_inner_texts()
+        stated.add("sql", at, f"{run} | {tag} | last", last)
+    stated.collect("beside sql")
+    assert stated.contradictions == {}
+    several = stated.several
+    for reading in READ:
+        assert f"trial-2-s0 | train/loss | {reading}" in several, reading
+    assert {"trial-0-s1 | train/loss | last", "changing | lr | last"} <= several
+    assert any(fact.endswith(", reward | cell") for fact in several)
+
+
+READ = {"last": "newest value", "best": "best value", "min": "smallest value", "max": "largest value"}

@@ -1,5 +1,6 @@
 /** The sweep that the runs shown are, as the server computes it: asked again while they grow. */
 import type { Chart, Sweep, SweepRequest } from "../server/api";
+import type { Reading } from "../series/reading";
 import { post } from "../server/client";
 import type { Family } from "../runs/catalog";
 import { app } from "../state/app.svelte";
@@ -10,6 +11,8 @@ const REST_MS = 3_000;
 
 export class Sweeps {
   answer = $state.raw<Sweep | null>(null);
+  /** Which value of each run the answer reads: another one may be asked for by now. */
+  reading = $state<Reading>("last");
   failure = $state("");
   #question = "";
   readonly #asking = new Asking(REST_MS, (question) => this.#look(question));
@@ -30,9 +33,11 @@ export class Sweeps {
 
   async #look(question: string): Promise<void> {
     try {
-      const answer = (await (await post("sweep", JSON.parse(question))).json()) as Sweep;
+      const body = JSON.parse(question) as SweepRequest;
+      const answer = (await (await post("sweep", body)).json()) as Sweep;
       if (question !== this.#question) return;
       this.answer = answer;
+      this.reading = body.reading as Reading;
       this.failure = "";
     } catch (error) {
       if (question === this.#question) this.failure = error instanceof Error ? error.message : String(error);
