@@ -239,7 +239,7 @@ QUESTIONS = {
 NAMES = {
     of.__name__: of for of in (
         synchronizing_calls, critical_path, idle, view, ViewOptions, measure, node_names, collectives,
-        parts_of,
+        parts_of, kernel_details,
     )
 } | {
     "Kind": Kind, "GPU": GPU, "SMALL": SMALL, "LARGE": LARGE, "QUESTIONS": QUESTIONS,

@@ -12,6 +12,8 @@ def test_formulas():
     assert product([5, 4, 8], [5, 8, 16]).elements == 5 * (4 * 8 + 8 * 16 + 4 * 16)
     # Eight groups: each output channel sees one input channel.
     assert convolution(2, [8, 1, 3, 3], [10, 10], 2 * 8 * 100).flops == 2 * 2 * 8 * 9 * 100
+    # What is read and written once: the images, the weights and the results.
+    assert convolution(2, [8, 1, 3, 3], [10, 10], 2 * 8 * 100).elements == 1600 + 72 + 2 * 8 * 100
     assert attention([2, 4, 10, 16], [2, 4, 20, 16], [2, 4, 20, 16]).flops == 2 * 2 * 4 * 10 * 20 * 32
     with pytest.raises(ValueError, match="not a matrix product"):
         product([4, 8], [9, 16])

@@ -231,6 +231,23 @@ def test_what_is_on_one_side_only(make):
     assert diff(steps_of(make, [1000] * 4), steps_of(make, [1000] * 4)).notes == (ALONE,)
 
 
+def test_calls_in_a_scope_are_those_of_operators(make):
+    e, K = make.event, make.Kind
+    steps = [
+        one
+        for n in range(4)
+        for one in (
+            e("s", K.STEP, 1000 * n, 900, step=n),
+            e("op", K.HOST_OP, 1000 * n, 300, scope="net"),
+            e("op", K.HOST_OP, 1000 * n + 400, 300, scope="net"),
+            e("frame", K.PYTHON_FRAME, 1000 * n + 750, 50, scope="net"),
+        )
+    ]
+    trace = make.build(steps)
+    scopes = {one.name: one.a for one in diff(trace, trace).scopes}
+    assert scopes["net"].calls_per_step == 2
+
+
 def test_operators_and_parts_add_up_to_the_step(make):
     found = diff(steps_of(make, [1000, 3000, 2000, 2500]), steps_of(make, [5000] * 5))
     for table in (found.operators, found.parts):

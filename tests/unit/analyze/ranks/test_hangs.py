@@ -77,6 +77,15 @@ def test_a_rank_that_does_not_join(hang):
     assert not found.missing
 
 
+def test_the_first_collective_has_number_zero(hang):
+    found = hang({rank: dump([entry(0, "scheduled")] if rank != 2 else [], ALL) for rank in range(4)})
+    (suspect,) = found.suspects
+    assert suspect.rank == 2
+    assert (
+        "rank 0 waits in all_reduce 0 of group 0 default_pg, which rank 2 has not called" in suspect.evidence
+    )
+
+
 def test_a_device_that_stopped(hang):
     """All ranks have called everything, but one device has not ended what the others have."""
     found = hang({rank: dump(usual(6, 5 if rank != 1 else 2), ALL) for rank in range(4)})
