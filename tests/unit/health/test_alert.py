@@ -34,6 +34,9 @@ STEPS = [0, 10, 20, 30, 40]
         ("at", 25, 8.0),
         ("at", 40, 5.0),
         ("std", 5, np.std(VALUES, ddof=1)),
+        ("rate", 1, 4.0 / (STEPS[-1] - STEPS[-2])),
+        ("rate", 4, 1.0 / (STEPS[-1] - STEPS[0])),
+        ("per_second", 4, 1.0 / (2.5 * (STEPS[-1] - STEPS[0]))),
         ("slope", 5, np.polyfit(STEPS, VALUES, 1)[0]),
         ("ema", 3, np.average(VALUES, weights=0.5 ** np.arange(4, -1, -1))),
     ],
@@ -41,8 +44,8 @@ STEPS = [0, 10, 20, 30, 40]
 def test_functions_are_what_they_say(function, points, expected):
     follower = WindowFollower(Window(function, Tag("a"), points))
     for step, value in zip(STEPS, VALUES, strict=True):
-        follower.see(float("nan"), step, 0.0)  # left out
-        follower.see(value, step, 0.0)
+        follower.see(float("nan"), step, 2.5 * step)  # left out
+        follower.see(value, step, 2.5 * step)
     assert follower.value == pytest.approx(expected)
 
 
