@@ -72,6 +72,12 @@ def series(
         raise UsageError(f"no point at steps {ends}", hint=outside[0])
     if not rows:
         raise missing(desk, tags, chosen)
+    known = sorted({tag for stored in chosen[:MOST_RUNS] for tag in tags_of(stored)})
+    lines += [
+        f"no such tag: {name!r:.100} ({hint_nearest(name, known, 'the tags')})"
+        for name in tags
+        if not matching([name], known)
+    ]
     lines.append(
         "each curve is step:value; minimum, maximum, first, last and onsets of findings are among its points"
     )
@@ -100,6 +106,8 @@ def missing(desk: Desk, tags: Sequence[str], chosen: Sequence[StoredRun]) -> Unk
 def chosen_runs(desk: Desk, query: str) -> tuple[list[StoredRun], list[str]]:
     """Return the runs that a query matches, or the one with this name, or the newest; with a line about them.
 
+    A query that no run matches may also be names of runs, separated by commas.
+
     Raises:
         UnknownRunError: None matches.
     """
@@ -108,7 +116,10 @@ def chosen_runs(desk: Desk, query: str) -> tuple[list[StoredRun], list[str]]:
         return [desk.run(query)], []
     chosen = [every[match.name] for match in runs_found(desk, query)]
     if not chosen:
-        return [desk.run(query)], []
+        named = [name.strip() for name in query.split(",") if name.strip()] or [query]
+        chosen = list({run.name: run for run in map(desk.run, named)}.values())
+        if len(chosen) == 1:
+            return chosen, []
     chosen.sort(key=lambda run: -run.written)
     if len(chosen) > MOST_RUNS:
         return chosen[:MOST_RUNS], [

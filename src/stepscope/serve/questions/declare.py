@@ -7,6 +7,7 @@ from here.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -37,6 +38,10 @@ HOMES = {
 """The module of each question; it is imported when its question is asked."""
 QUESTIONS: dict[str, Question] = {}
 """By name, of the modules imported so far."""
+LACKING, PLACE = re.compile(r"missing required field `(\w+)`"), re.compile(r"at `\$\.(\w+)")
+KINDS = {"integer": "a whole number", "number": "a number", "boolean": "true or false", "string": "a text",
+         "array": "names, separated by commas"}  # fmt: skip
+"""Types of parameters in words."""
 Handler = TypeVar("Handler", bound=Callable[..., Answer])
 
 
@@ -90,8 +95,37 @@ class Question:
         try:
             made = msgspec.convert(values, self.parameters, strict=False)
         except msgspec.ValidationError as error:
-            raise UsageError(f"{self.name}: {error}", hint=f"stepscope ask {self.name} --help") from None
+            raise self._wrong(str(error), values) from None
         return msgspec.structs.asdict(made)
+
+    def _wrong(self, error: str, values: Mapping[str, Any]) -> UsageError:
+        """Return the error about a parameter that is missing, or has a wrong value."""
+        if lacking := LACKING.search(error):
+            return UsageError(f"{self.name} needs {lacking[1]}", hint=self._wanted(lacking[1]))
+        place = PLACE.search(error)
+        name = place[1] if place else ""
+        if name not in values:
+            return UsageError(f"{self.name}: {error}", hint=f"stepscope ask {self.name} --help")
+        return UsageError(f"{name} is {values[name]!r:.60}", hint=self._wanted(name))
+
+    def _wanted(self, name: str) -> str:
+        """Return the values that a parameter takes, in words."""
+        schema = self.schema["properties"][name]
+        kind = next((each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"), schema)
+        if choices := kind.get("enum"):
+            kinds = f"one of {', '.join(map(str, choices))}"
+        else:
+            kinds = KINDS.get(str(kind.get("type")), "another value")
+        low, high = kind.get("minimum"), kind.get("maximum")
+        bounds = (
+            f" from {low:,} to {high:,}"
+            if low is not None and high is not None
+            else f", {low:,} or more"
+            if low is not None
+            else ""
+        )
+        about = str(schema.get("description", ""))
+        return f"expected {kinds}{bounds}" + (f": {about}" if about else "")
 
 
 def _several(value: Any) -> Any:

@@ -142,6 +142,20 @@ class Desk:
         """Return the runs, each with its parts as one."""
         return [run for run in self.log.runs() if run.whole is run]
 
+    def some_runs(self) -> list[StoredRun]:
+        """Return the runs, at least one.
+
+        Raises:
+            NoEventFilesError: There is none.
+        """
+        if runs := self.runs():
+            return runs
+        raise NoEventFilesError(
+            "no run is recorded here",
+            hint="pass the directory that runs write to, or one above it",
+            path=self.place,
+        )
+
     def summaries(self) -> dict[str, RunSummary]:
         """Return the facts of every run by its name."""
         notes = self.notes
@@ -176,14 +190,7 @@ class Desk:
         Raises:
             UnknownRunError: There is none.
         """
-        log = self.log
-        runs = self.runs()
-        if not runs:
-            raise NoEventFilesError(
-                "no run is recorded here",
-                hint="pass the directory that runs write to, or one above it",
-                path=self.place,
-            )
+        log, runs = self.log, self.some_runs()
         if not name:
             return max(runs, key=lambda run: run.written)
         try:
@@ -235,7 +242,7 @@ class Desk:
         """Return a profile.
 
         Args:
-            path: From the directory, or its ending; "": the newest one.
+            path: From the directory, or its ending, or a part that no other has; "": the newest one.
             run: Of which run; "" for any.
 
         Raises:
@@ -247,7 +254,14 @@ class Desk:
         name = self.run(run).name if run else ""
         if not wanted or not self._holds(wanted):
             known = self.profiles(name)
-            matches = [path for path in known if path == wanted or path.endswith(wanted)] if wanted else known
+            matches = [path for path in known if path.endswith(wanted)] if wanted else known
+            parts = [] if matches else [path for path in known if wanted in path]
+            if len(parts) > 1:
+                raise TraceError(
+                    f"{wanted!r} is part of {len(parts)} profiles' names",
+                    hint=hint_nearest(wanted, parts, "they"),
+                )
+            matches = matches or parts
             if not matches:
                 of = f" of run {name!r}" if name else ""
                 hint = (

@@ -54,6 +54,7 @@ def compare(
     metric: Annotated[str, Meta(description="tag that matters; default: the most telling")] = "",
 ) -> Answer:
     """Compare two runs or groups, or all configurations of a sweep: whether it exceeds the spread."""
+    desk.some_runs()
     if not b:
         return _sweep(desk, metric, a)
     if not a:

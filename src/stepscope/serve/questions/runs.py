@@ -360,7 +360,7 @@ def findings(
     """Say what is unhealthy in a run, since which step, where, and what to do."""
     from stepscope.analyze.health.report import lines_of_lacking
 
-    whole = desk.runs()
+    whole = desk.some_runs()
     newest = sorted(whole, key=lambda stored: -stored.written)[:JUDGED]
     chosen = [desk.run(run)] if run or len(whole) == 1 else newest
     rows: list[tuple[Cell, ...]] = []

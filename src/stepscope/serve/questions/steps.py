@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from stepscope.store import StoredRun
 
 Run = Annotated[str, Meta(description="name of a run; default: the newest, or the profile alone")]
-Profile = Annotated[str, Meta(description="path of a profile, or its ending; default: the newest")]
+Profile = Annotated[
+    str, Meta(description="path of a profile, or a part that no other has; default: the newest")
+]
 By = Annotated[
     Literal["operators", "kernels", "launched", "scopes", "parts"],
     Meta(description="launched: device time by the operator that launched it"),

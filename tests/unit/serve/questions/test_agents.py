@@ -20,7 +20,7 @@ import anyio
 from mcp import Client
 from mcp.types import CallToolResult
 
-from stepscope.errors import UnknownTagError
+from stepscope.errors import NoEventFilesError, TraceError, UnknownTagError
 from stepscope.serve import Server
 from stepscope.serve.questions.declare import answered
 from stepscope.serve.questions.desk import Desk
@@ -133,7 +133,9 @@ def test_times_are_told_in_their_units(served) -> None:
         ("compare", {"a": "a", "b": "a"}, "both sides are the same runs"),
         ("compare", {"metric": "train/los"}, "train/loss"),
         ("runs", {"sort": "los"}, "did you mean"),
-        ("runs", {"limit": 0}, "Expected `int` >= 1"),
+        ("runs", {"limit": 0}, "limit is 0\nhint: expected a whole number from 1 to 10,000: rows"),
+        ("series", {"begin": "x"}, "begin is 'x'\nhint: expected a whole number: first step"),
+        ("findings", {"severity": "bad"}, "expected one of high, info, low, medium"),
         ("runs", {"budget": 60}, "expected tokens, 82 or more"),
         ("runs", {"quary": "x"}, "did you mean 'query'?"),
         ("nothing", {}, "no tool 'nothing'"),
@@ -145,6 +147,7 @@ def test_times_are_told_in_their_units(served) -> None:
         ("compare", {"a": "a"}, "compare needs two sides"),
         ("runs", {"sort": "train/los"}, "did you mean 'train/loss'?"),
         ("series", {"runs": "nobody"}, "no run 'nobody'"),
+        ("series", {"runs": "a,nobody"}, "no run 'nobody'"),
         ("series", {"tags": ["train/loss"], "begin": 7, "end": 5}, "no point at steps 7 to 5"),
         ("series", {"begin": 90}, "train/loss of a has steps 0 to 19"),
         ("changes", {"run": "aa"}, "no run 'aa'"),
@@ -182,6 +185,30 @@ def test_of_ten_thousand_runs_the_count_and_the_first_page_are_told(served, monk
     assert "run-00000" in text or "00000" in text
     assert "left out: 9,980 of 10,000 runs (limit=20 offset=20 shows the next)" in text
     assert len(text) <= 4 * 4000
+
+
+def test_of_several_tags_and_runs_what_is_there_is_shown_and_the_rest_named(tmp_path: Path) -> None:
+    for name in ("first", "second", "third"):
+        with ss.Run(tmp_path / name) as run:
+            run.scalars({"train/loss": 1.0, "grad_norm": 2.0}, 0)
+    answer = ss.ask("series", tmp_path, tags="loss,grad_nrm", runs="first, third")
+    assert [row[:2] for row in answer.tables[0].rows] == [("third", "train/loss"), ("first", "train/loss")]
+    assert "no such tag: 'grad_nrm' (did you mean 'grad_norm'?)" in answer.lines
+    assert not any("no such tag" in line for line in ss.ask("series", tmp_path, tags="loss,grad_norm").lines)
+    assert len(ss.ask("series", tmp_path, tags="loss", runs="third,third").tables[0].rows) == 1
+
+
+@pytest.mark.parametrize("question", ["run", "findings", "series", "text", "changes", "image", "compare"])
+def test_of_an_empty_directory_it_is_said_that_there_is_no_run(question: str, tmp_path: Path) -> None:
+    with pytest.raises(NoEventFilesError, match="no run is recorded here"):
+        ss.ask(question, tmp_path)
+
+
+def test_a_profile_is_found_by_a_part_of_its_name_that_no_other_has(places: dict[str, Path]) -> None:
+    told = ss.ask("operations", places["profiles"], profile="resnet50_v100_workers4.json.gz")
+    assert ss.ask("operations", places["profiles"], profile="workers4") == told
+    with pytest.raises(TraceError, match="'resnet' is part of 2 profiles' names"):
+        ss.ask("operations", places["profiles"], profile="resnet")
 
 
 def test_a_query_that_no_run_matches_says_which_states_there_are(served) -> None:
