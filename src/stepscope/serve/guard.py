@@ -5,6 +5,7 @@ Pure ASGI, outermost, so that no route can be reached around it.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import html
@@ -22,7 +23,7 @@ from stepscope.serve.access import Access, Grant, fetch_is_ours
 from stepscope.serve.budget import AnswerBudget
 from stepscope.serve.perfetto import PERFETTO, policy
 from stepscope.serve.reply import Refusal
-from stepscope.serve.routes import ROUTES
+from stepscope.serve.routes import ROUTES, route_of
 from stepscope.serve.types import API
 
 METHODS = ("GET", "HEAD", "POST")
@@ -100,7 +101,7 @@ class Guard:
             place, path = self.split(scope["path"])
             answer = self.slash(scope, place, path) or self.token_answer(scope, headers, place)
             if answer is None:
-                self.check_change(scope)
+                await self.check_change(scope)
                 check_body(scope["method"], headers)
         except Refusal as refusal:
             answer = refusal.response()
@@ -213,11 +214,13 @@ class Guard:
         asked = f'Bearer, {login.PROOF} challenge="{login.challenge(self.access.start)}"'
         raise Refusal(401, error, hint, headers={"WWW-Authenticate": asked})
 
-    def check_change(self, scope: Scope) -> None:
+    async def check_change(self, scope: Scope) -> None:
         """Refuse a change if the request may only look."""
         if scope["method"] != "POST" or scope[GRANT].changes:
             return
-        route = ROUTES.get(scope["path"].removeprefix(f"/{API}"))
+        name = scope["path"].removeprefix(f"/{API}")
+        # What a POST does is known once its module is imported, which must not hold up the event loop.
+        route = ROUTES.get(name) or await asyncio.to_thread(route_of, name)
         if route is not None and route.method == "POST" and route.reads:
             return
         if self.access.read_only:

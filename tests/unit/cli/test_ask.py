@@ -23,6 +23,7 @@ from stepscope.cli.ask import json_answer
 from stepscope.cli.skill import skill
 from stepscope.errors import ServeError
 from stepscope.serve import Server
+from stepscope.serve.client import post
 from stepscope.serve.questions.answer import LEAST_BUDGET, as_text, fitted
 from stepscope.serve.questions.declare import question_of
 from stepscope.serve.questions.desk import Desk
@@ -60,6 +61,28 @@ def test_a_server_answers_with_a_proof_of_the_token(logs: Path) -> None:
         link = server.url
     with pytest.raises(ServeError, match="no server answers at 127"):
         ss.ask("runs", link)
+
+
+SERVED = """
+import sys
+from stepscope.serve import Server
+with Server(sys.argv[1], port=0, cache=False) as server:
+    print(server.url, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_server_answers_from_its_first_request_on(logs: Path) -> None:
+    """It knows which addresses only read before it has imported the modules of all."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVED, str(logs)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as serving:
+        address = serving.stdout.readline().strip().partition("?")[0]
+        assert ss.ask("findings", address, run="a") == ss.ask("findings", logs, run="a")
+        with pytest.raises(ServeError, match="token missing or wrong"):
+            post(address, "notes", {"run": "a", "note": "x"})
+        serving.stdin.close()
+    assert serving.returncode == 0
 
 
 def test_a_question_loads_neither_a_server_nor_other_questions() -> None:
