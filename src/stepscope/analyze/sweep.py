@@ -207,6 +207,6 @@ def standing(rows: Sequence[Configuration], names: Sequence[str], lower: bool | 
         return f"Best: {tied[0]}. It differs from every other by more than chance between seeds"
     if len(tied) == 2:
         return f"No winner between {tied[0]} and {tied[1]}: they differ no more than seeds do by chance"
-    return (
-        f"No winner among the first {len(tied)}: they differ no more from {tied[0]} than seeds do by chance"
-    )
+    first = all(row.tied for row in rows[: len(tied)])
+    those = f"the first {len(tied)}" if first else f"{len(tied)} configurations"
+    return f"No winner among {those}: they differ no more from {tied[0]} than seeds do by chance"

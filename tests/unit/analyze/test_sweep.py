@@ -82,6 +82,13 @@ def test_configurations(configs: Any, keys: list[str], seeds: list[str], sizes: 
         ),
         ([[1.0, 1.4, 0.6], [1.1, 1.3, 0.7]], True, "AB", "AB", "No winner between A and B"),
         ([[1.0, 1.4], [1.1, 1.3], [0.9, 1.6]], True, "ABC", "ABC", "No winner among the first 3"),
+        (
+            [[1.0, 1.1, 0.9], [1.5, 1.51, 1.49], [1.6, 3.0, 0.5], [1.7, 3.2, 0.5]],
+            True,
+            "ABCD",
+            "ACD",
+            "No winner among 3 configurations",
+        ),
         ([[0.1, NAN, 0.1], [5, 5.1, 4.9]], True, "BA", "B", "Best: B."),
         ([[NAN, 1.0], [NAN, 2.0]], True, "AB", "", "Every configuration has runs that are not finite"),
         ([[1.0], [2.0]], True, "AB", "AB", "No winner can be told: each configuration ran once"),
@@ -100,7 +107,7 @@ def test_the_best_configuration(
         members.append(list(range(len(flat), len(flat) + len(own))))
         flat += own
     rows = ranked(members, flat, lower)
-    names = ["ABC"[members.index(row.runs)] for row in rows]
+    names = ["ABCD"[members.index(row.runs)] for row in rows]
     assert "".join(names) == order
     assert "".join(name for name, row in zip(names, rows, strict=True) if row.tied) == tied
     assert standing(rows, names, lower).startswith(sentence)
