@@ -142,6 +142,29 @@ def test_the_figures_of_step_time_are_whole_and_a_name_that_is_cut_has_a_tooltip
     assert name.evaluate(whole) == (width == 1440)
 
 
+def test_on_a_phone_a_finding_is_said_whole_and_importance_fits(tmp_path, written, serve, watch):
+    tag = "validation/" + "second_head_after_calibration/" * 6 + "score"
+    for number in range(12):
+        values = [0.1 * number + 1 / (step + 1) for step in range(50)]
+        config = {"learning_rate": 0.1 * number, "width": number % 3, "optimizer": "adamw"}
+        written(tmp_path / f"r{number}", {"train/loss": values}, config=config)
+    written(tmp_path / "broken", {tag: [1.0] * 30 + [float("nan")] * 30, "train/loss": [1.0] * 60})
+    watched = watch(serve(tmp_path))
+    page = watched.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    watched.open("#/scalars?q=run:broken")
+    said = page.get_by_role("complementary", name="What is wrong with broken").locator("p")
+    said.get_by_text("score", exact=False).first.wait_for()
+    box = said.bounding_box()
+    assert box["height"] > 4 * 16, "a case of more than three lines"
+    assert said.evaluate("one => one.scrollHeight <= one.clientHeight + 1")
+    assert page.locator("main").bounding_box()["height"] > 844 / 2
+    watched.open("#/overview?board=importance")
+    table = page.get_by_role("group", name="Importance of config keys")
+    table.get_by_role("row").filter(has_text="learning_rate").wait_for()
+    assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_run_keeps_its_colour_when_others_come_and_go_and_on_reload(logs, serve, watch, theme):
     watched = watch(serve(logs), theme=theme)
