@@ -299,9 +299,15 @@ class Mirror:
         except Exception as error:  # noqa: BLE001  each driver has errors of its own
             raise LogDirectoryError(
                 f"cannot read: {self._said(error)}",
-                hint="check the address, the network and your credentials",
+                hint="check the address, the network and your credentials" + self._of_server(),
                 path=self.url,
             ) from None
+
+    def _of_server(self) -> str:
+        """Return the way to ask a running server, whose address a user may have given as that of a log."""
+        if not self.url.startswith(("http://", "https://")):
+            return ""
+        return f"; if a stepscope server runs there, put a question to it: stepscope ask runs {self.url}"
 
     def _copied_tags(self, files: dict[Path, Copied], copies: dict[Future[None], Path]) -> dict[str, str]:
         """Return the tag of each copy; the earlier one if it could not be brought up to date."""
@@ -331,7 +337,9 @@ class Mirror:
             self.file = self._root.rpartition("/")[2]
             self._root = self._root.rpartition("/")[0]
         if not objects and not self._system.exists(self._root):
-            raise LogDirectoryError("no such log directory", hint="check the address", path=self.url)
+            raise LogDirectoryError(
+                "no such log directory", hint="check the address" + self._of_server(), path=self.url
+            )
         self._system.invalidate_cache()  # what is asked of a single file is not to be answered from a listing
         return self._with_sizes(objects)
 

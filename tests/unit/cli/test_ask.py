@@ -21,7 +21,7 @@ import stepscope as ss
 from stepscope.cli import main
 from stepscope.cli.ask import json_answer
 from stepscope.cli.skill import skill
-from stepscope.errors import ServeError
+from stepscope.errors import LogDirectoryError, ServeError
 from stepscope.serve import Server
 from stepscope.serve.client import post
 from stepscope.serve.questions.answer import LEAST_BUDGET, as_text, fitted
@@ -58,6 +58,8 @@ def test_a_server_answers_with_a_proof_of_the_token(logs: Path) -> None:
         assert ss.ask("findings", address, run="a") == local
         with pytest.raises(ServeError, match="no run 'nope'"):
             ss.ask("run", address, run="nope")
+        with pytest.raises(LogDirectoryError, match=f"stepscope ask runs {address}"):
+            ss.open(address)
         link = server.url
     with pytest.raises(ServeError, match="no server answers at 127"):
         ss.ask("runs", link)

@@ -81,7 +81,8 @@ def runs(
     lines = [f"{len(matches):,} of {whole} {match}" if query else whole]
     if unknown := [key for key in asked.keys if not _is_known(key, summaries.values(), charts)]:
         settings = {key for summary in summaries.values() for key in flatten(summary.config)}
-        near = hint_nearest(unknown[0], sorted(settings), "the config keys")
+        tags = {line.tag for chart in charts for line in chart.lines}
+        near = hint_nearest(unknown[0], [*sorted(settings), *sorted(tags)], "config keys and tags")
         lines.append(f"no run has {', '.join(unknown)}: {near}")
     states = Counter(summary.state for summary in matches)
     if not matches and summaries:

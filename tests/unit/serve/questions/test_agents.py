@@ -216,6 +216,15 @@ def test_a_query_that_no_run_matches_says_which_states_there_are(served) -> None
     assert result.content[0].text == "0 of 1 run matches\nof all runs: 1 finished\n"
 
 
+def test_a_key_that_no_run_has_is_named_with_keys_and_tags_like_it(served) -> None:
+    told = [
+        result.content[0].text
+        for result in served(("runs", {"query": "train/los<1"}), ("runs", {"query": "lrr>0"}))
+    ]
+    assert "no run has train/los: did you mean 'train/loss'" in told[0]
+    assert "no run has lrr: did you mean 'lr'" in told[1]
+
+
 def test_a_run_in_which_nothing_changed_says_so(served) -> None:
     [result] = served(("changes", {"run": "a"}))
     assert result.content[0].text == "a: no change\n"
