@@ -240,6 +240,9 @@ def test_every_question_keeps_every_budget(question: str, desks: Tools) -> None:
             texts = [part.text for part in told.content if hasattr(part, "text")]
             assert sum(map(len, texts)) <= 4 * budget
             assert not told.is_error
+            refused = desks.call("sql", {"query": f"SELECT {'nope' * 200} FROM runs", "budget": budget})
+            assert sum(len(part.text) for part in refused.content) <= 4 * budget
+            assert refused.is_error
 
 
 def test_the_command_keeps_the_budget_of_what_it_prints(desks: Tools, capsys) -> None:

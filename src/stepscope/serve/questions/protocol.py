@@ -105,7 +105,9 @@ class Tools:
         try:
             answer = self.answer(name, dict(given))
         except StepscopeError as error:
-            text = error_text(error)[: (BUDGET - NOTE_TOKENS) * CHARACTERS]
+            asked = given.get("budget")
+            budget = asked if isinstance(asked, int) and asked >= LEAST else BUDGET
+            text = error_text(error)[: (budget - NOTE_TOKENS) * CHARACTERS]
             texts = [types.TextContent(text=text), types.TextContent(text=NOTE)]
             return types.CallToolResult(content=[*texts], is_error=True)
         content: list[types.ContentBlock] = [types.TextContent(text=answer.text)]
