@@ -61,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None and named in READS_PROFILES:
         # Nothing here multiplies matrices: the threads that numpy's library starts for it only cost time.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if argv is None and named in ANSWERS:
+        gc.disable()  # it would look through all that was read, again and again, for garbage
     parser = build_parser(only=named, words=words)
     meant = _meant(words)
     if meant:
@@ -113,11 +115,11 @@ def _apart(arguments: argparse.Namespace) -> int:
 
     def work() -> int:
         limit_data(bound)
-        if arguments.command in ANSWERS:
-            gc.disable()  # it would look through all that was read, again and again, for garbage
         return _done(arguments)
 
-    return guarded(work, most_bytes=bound, interactive=arguments.command == "profile")
+    code = guarded(work, most_bytes=bound, interactive=arguments.command == "profile")
+    gc.freeze()  # or the interpreter would look through all that was read once more as it ends
+    return code
 
 
 def _done(arguments: argparse.Namespace) -> int:
