@@ -38,6 +38,7 @@ class Finding:
         causes: Further recorded evidence, as sentences: its beginning, the first growing series.
         batches: The batches of the steps in question, each with its ``step``; only the run knows it.
         rewind: How to go back to before it, as sentences; only the run knows the checkpoints.
+        stage: Part of a step in which ranks wait for others, of a finding about ranks.
         number: Findings of the rule before it; rule, number and ``wall`` stay the same while it changes.
     """
 
@@ -63,6 +64,7 @@ class Finding:
     causes: tuple[str, ...] = ()
     batches: tuple[dict[str, Any], ...] = ()
     rewind: tuple[str, ...] = ()
+    stage: str = ""
     number: int = 0
 
     @property

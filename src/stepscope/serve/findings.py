@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from stepscope.analyze.health.forecast import rounded
-from stepscope.analyze.health.slow_rank import SLOW, stage_of
+from stepscope.analyze.health.slow_rank import SLOW
 from stepscope.analyze.health.slow_rank import TAG as RANKS_STAGES
 from stepscope.health.finding import Finding, batch_line, plain
 from stepscope.lru import Lru
@@ -138,7 +138,7 @@ IN_PROFILE = {
 
 def in_profile(finding: Finding) -> list[str]:
     """Return the rules of advice that say the same; of a slow rank by the stage in which others wait."""
-    is_data = finding.rule == SLOW and stage_of(finding) == "data"
+    is_data = finding.rule == SLOW and finding.stage == "data"
     return list(IN_PROFILE.get("data-wait" if is_data else finding.rule, ()))
 
 

@@ -82,6 +82,7 @@ def parse_finding(facts: Any, attempt: int) -> WrittenFinding | None:
         causes=texts(get("causes", list)),
         batches=tuple(batch for batch in get("batches", list) or () if isinstance(batch, dict)),
         rewind=texts(get("rewind", list)),
+        stage=get("stage", str) or "",
         number=get("number", int),
         attempt=attempt,
     )

@@ -44,6 +44,7 @@ def test_the_rank_its_host_its_stage_its_begin_and_its_cost(stage):
     [found], lacking = judge(met(own))
     assert lacking == []
     assert (found.rule, found.rank, found.severity, found.is_open) == (SLOW, 3, "high", True)
+    assert found.stage == stage
     assert found.since_step == pytest.approx(80, abs=1)
     assert found.values["delay_ms"] == pytest.approx(30, rel=0.1)
     assert found.values["gpu_seconds_lost"] == pytest.approx(0.03 * 120 * 8, rel=0.1)
@@ -74,6 +75,7 @@ def test_changing_ranks_are_another_finding():
     [found], _ = judge(met(own))
     assert (found.rule, found.rank) == (WANDERING, None)
     assert "single steps of changing ranks make the others wait in data: " in found.summary
+    assert found.stage == "data"
 
 
 @pytest.mark.parametrize(("every", "said"), [(25, "every 25 steps"), (None, "in 8 of ")])

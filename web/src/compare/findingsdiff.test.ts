@@ -25,6 +25,7 @@ const finding = (rule: string, severity: Severity, layer = ""): RunFinding => ({
   causes: [],
   batches: [],
   rewind: [],
+  stage: "",
   in_profile: [],
 });
 const answer = (run: string, ...findings: RunFinding[]): RunFindings => ({

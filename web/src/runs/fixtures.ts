@@ -91,6 +91,7 @@ export function findingOf(changes: Partial<RunFinding> = {}): RunFinding {
     causes: [],
     batches: [],
     rewind: [],
+    stage: "",
     ...changes,
     since_step: changes.since_step ?? changes.step ?? 1200,
   };

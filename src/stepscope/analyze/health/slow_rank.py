@@ -134,11 +134,6 @@ def _finding(
     )
 
 
-def stage_of(finding: Finding) -> str:
-    """Return the stage in which others wait, by the sentence of a finding; empty if it names none."""
-    return finding.summary.partition(" wait in ")[2].partition(" ")[0].rstrip(":")
-
-
 def _both(missing: str) -> list[Abstention]:
     return [Abstention(rule, title, missing) for rule, title in TITLES.items()]
 
@@ -177,6 +172,7 @@ def _slow(account: Account, hosts: Mapping[int, str | None], walls: Mapping[int,
         severity=_severity(share),
         summary=summary,
         rank=seen.rank,
+        stage=seen.stage,
         values={
             "delay_ms": 1e3 * seen.delay_s,
             "step_ms": 1e3 * seen.after_s,
@@ -225,6 +221,7 @@ def _pausing(account: Account, hosts: Mapping[int, str | None], walls: Mapping[i
                 f"{100 * pauses.share:.0f} % of the time, {number(cost)} s over all ranks"
             ),
             rank=pauses.rank,
+            stage=pauses.stage,
             values={
                 "share": pauses.share,
                 "gpu_seconds_lost": cost,
@@ -285,6 +282,7 @@ def _several(account: Account, walls: Mapping[int, float]) -> list[Finding]:
                 f"of the time, {number(cost)} s over all ranks"
             ),
             rank=some[0],
+            stage=stage.stage,
             values={"share": share, "gpu_seconds_lost": cost, "slow_ranks": float(count)},
             threshold={"share_of_time": WORTH, "share_of_loss": NEARLY_ALL},
             action=REMEDIES.get(stage.stage, REMEDY),
@@ -362,6 +360,7 @@ def _wandering(account: Account, walls: Mapping[int, float]) -> list[Finding]:
                 f"single steps of changing ranks{_of(account)} make the others wait in {stage.stage}: "
                 f"{100 * share:.0f} % of the time, {number(lost)} s over all ranks"
             ),
+            stage=stage.stage,
             values={"share": share, "gpu_seconds_lost": lost, "most_led_ratio": stage.led},
             threshold={"share_of_time": WORTH},
             action=SPREAD,
