@@ -22,6 +22,7 @@ from stepscope.health.ring import Floats
 from stepscope.health.rule import At, Rule
 from stepscope.health.series import Stream
 from stepscope.health.spikes import Spikes
+from stepscope.health.worth import severity_of
 
 OFTEN = {"eval": 64, "train": 16, None: 16}
 """Points up to which rules look at each of them: evaluations are few."""
@@ -43,10 +44,11 @@ class Seen(NamedTuple):
         text: One sentence with the number that matters.
         values: The numbers that show it.
         since_step: The step since which it holds.
-        severity: By default the rule's.
+        severity: By default the rule's, or by the cost if there is one.
         action: By default the rule's.
         at: Where it was noticed, by default at the newest point of the series.
         about: Distinguishes findings of one row.
+        cost: Share of the run's time that is lost by it.
     """
 
     text: str
@@ -56,6 +58,7 @@ class Seen(NamedTuple):
     action: str | None = None
     at: At | None = None
     about: str = ""
+    cost: float | None = None
 
 
 class Tail:
@@ -419,7 +422,7 @@ class Row(Rule):
             at,
             seen.text,
             seen.values,
-            severity=seen.severity,
+            severity=seen.severity if seen.cost is None else severity_of(seen.cost),
             about=about,
             since_step=since,
             action=seen.action,

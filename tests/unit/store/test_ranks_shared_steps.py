@@ -101,7 +101,7 @@ def test_the_slow_worker_is_named_first_with_its_figures_and_remedies_for_server
         said,
     )
     (finding,) = judged(tmp_path / "run").findings
-    assert (finding.rule, finding.rank, finding.severity) == ("slow-rank", 3, "high")
+    assert (finding.rule, finding.rank, finding.severity) == ("slow-rank", 3, "medium")
     assert finding.summary == said
     assert "parameter servers" in finding.action
     assert "buckets" not in finding.action

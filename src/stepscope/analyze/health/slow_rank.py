@@ -14,8 +14,7 @@ from stepscope.analyze.ranks.hangs import listed
 from stepscope.analyze.ranks.pauses import CHANCE as PAUSES_CHANCE
 from stepscope.analyze.ranks.pauses import WORTH as PAUSES_WORTH
 from stepscope.health import Abstention, Finding
-from stepscope.health.finding import Severity
-from stepscope.health.worth import WORTH
+from stepscope.health.worth import WORTH, severity_of
 from stepscope.text import counted, number
 
 SLOW, WANDERING, TOGETHER = "slow-rank", "wandering-ranks", "slower-together"
@@ -25,8 +24,8 @@ TITLES = {
     TOGETHER: "All ranks are slower together",
 }
 TAG = "ranks/stages"
-SEVERE = 0.1
-"""Share of the group's time from which on a loss is severe, and by which all ranks must be slower."""
+SLOWER_BY = 0.1
+"""Share of a step by which all ranks must be slower."""
 NEARLY_ALL = 0.9
 """Share of the loss that a few ranks must lead to be named together."""
 ANOTHER = 0.2
@@ -169,7 +168,7 @@ def _slow(account: Account, hosts: Mapping[int, str | None], walls: Mapping[int,
         account,
         _noticed(account, seen.since),
         walls,
-        severity=_severity(share),
+        severity=severity_of(share),
         summary=summary,
         rank=seen.rank,
         stage=seen.stage,
@@ -213,7 +212,7 @@ def _pausing(account: Account, hosts: Mapping[int, str | None], walls: Mapping[i
             account,
             _noticed(account, pauses.steps[0]),
             walls,
-            severity=_severity(pauses.share),
+            severity=severity_of(pauses.share),
             summary=(
                 f"rank {pauses.rank}{f' on {host}' if host else ''} makes the {len(frontier.ranks) - 1} "
                 f"other rank{'s' * (len(frontier.ranks) > 2)}{_of(account)} wait in {pauses.stage} {often}, "
@@ -274,7 +273,7 @@ def _several(account: Account, walls: Mapping[int, float]) -> list[Finding]:
             account,
             _noticed(account, since),
             walls,
-            severity=_severity(share),
+            severity=severity_of(share),
             summary=(
                 f"{listed(named)} make the {len(frontier.ranks) - count} "
                 f"other rank{'s' * (len(frontier.ranks) - count > 1)}{_of(account)} wait in {stage.stage} "
@@ -323,7 +322,7 @@ def _alone(
             _noticed(account, since),
             walls,
             title=SLOWER,
-            severity=_severity(lost),
+            severity=severity_of(lost),
             summary=(
                 f"{listed(named)}{f' on {host}' if host else ''} {'is' if len(named) == 1 else 'are'} slower "
                 f"than the other{f' {len(others)}' if len(others) > 1 else ''}{_of(account)}{begin}: "
@@ -355,7 +354,7 @@ def _wandering(account: Account, walls: Mapping[int, float]) -> list[Finding]:
             account,
             int(account.steps[0]),
             walls,
-            severity=_severity(share),
+            severity=severity_of(share),
             summary=(
                 f"single steps of changing ranks{_of(account)} make the others wait in {stage.stage}: "
                 f"{100 * share:.0f} % of the time, {number(lost)} s over all ranks"
@@ -372,7 +371,7 @@ def _together(account: Account, walls: Mapping[int, float]) -> list[Finding]:
     """Return the stage that takes all ranks longer from some step on, without one rank leading it.
 
     The two sides of the step that parts them best must differ by :data:`LEVELS` of their deviations, and by
-    :data:`SEVERE` of the step.
+    :data:`SLOWER_BY` of the step.
     """
     whole = account.shares_s.sum(axis=1)
     at = split(whole)
@@ -388,14 +387,14 @@ def _together(account: Account, walls: Mapping[int, float]) -> list[Finding]:
             account,
             _noticed(account, since),
             walls,
-            severity="medium",
+            severity=severity_of((after - before) * (len(whole) - at) / float(whole.sum())),
             summary=(
                 f"since step {since:,} a step of all ranks{_of(account)} takes {number(1e3 * after)} ms "
                 f"instead of {number(1e3 * before)} ms, most of the difference in {stage.stage}; no single "
                 "rank causes it"
             ),
             values={"before_ms": 1e3 * before, "after_ms": 1e3 * after, "stage_ms": 1e3 * float(rises[row])},
-            threshold={"share_of_time": SEVERE, "deviations": LEVELS},
+            threshold={"share_of_time": SLOWER_BY, "deviations": LEVELS},
             action=ALL,
             since_step=since,
         )
@@ -418,13 +417,9 @@ def split(taken: Floats) -> int | None:
     before, after = taken[:at], taken[at:]
     low, high = float(np.median(before)), float(np.median(after))
     spread = 1.4826 * max(float(np.median(abs(side - np.median(side)))) for side in (before, after))
-    needed = max(LEVELS * spread, SEVERE * low)
+    needed = max(LEVELS * spread, SLOWER_BY * low)
     last = float(np.median(after[-max(FEWEST_STEPS, len(after) // 10) :]))
     return at if high - low > needed and last - low > needed else None
-
-
-def _severity(share: float) -> Severity:
-    return "high" if share >= SEVERE else "medium"
 
 
 def _noticed(account: Account, since: int) -> int:

@@ -12,6 +12,7 @@ from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.ring import Ring, median
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
+from stepscope.health.worth import severity_of
 from stepscope.names.roles import ROLES
 
 STEPPED = ("step_time", "loss", "gradient_norm", "learning_rate")
@@ -38,7 +39,8 @@ class StalledTraining(Rule):
         "series, longest_s), 3 * the longest pause so far, 3 * the usual time of the steps made during it), "
         "with 5 intervals known; next to an evaluation, for at least longest_s; not where a series resumes "
         "at a step that it had before; live also if the training thread stays at one place for that long, "
-        "and with fewer intervals after begin_s; medium once the run continues"
+        "and with fewer intervals after begin_s; once the run continues, severity by the pause's share of "
+        "its time"
     )
     source = "SageMaker Debugger StalledTraining (1800 s), nvidia-resiliency-ext; the run's own rhythm: ours"
     window = "live within 5 s of the limit; afterwards at the next point"
@@ -57,6 +59,9 @@ class StalledTraining(Rule):
         self._latest: dict[Stream, float] = {}
         self._pause = 0.0
         self._last: float | None = None
+        self._begun = float("inf")
+        self._lost: dict[int, float] = {}
+        """Seconds that each stall took that is over, by its number."""
         self._place: tuple[float, int, str] = float("-inf"), 0, ""
         self._evaluated = False
         self._home: Stream | None = None
@@ -72,7 +77,7 @@ class StalledTraining(Rule):
         if not len(walls):
             return
         if self._last is None:
-            self._last = float(walls[0])
+            self._last = self._begun = float(walls[0])
         gaps = np.diff(walls, prepend=self._last)
         known: dict[Stream, int] = {}
         least = min(self.limits["floor_s"], self.limits["longest_s"]) / PAUSES
@@ -152,12 +157,23 @@ class StalledTraining(Rule):
         self.open(At(self._home, step, last + limit, step), text, {"limit_s": limit})
 
     def _end(self, wall: float) -> None:
-        """Close a stall that ended by itself; it matters less than one that still lasts."""
+        """Close a stall that ended by itself; it matters by what it cost."""
         assert self._home is not None
         place = self._open.get((self._home, ""))
-        if place is not None:
-            self.found[place] = replace(self.found[place], severity="medium")
         self.close(At(self._home, self._place[1], wall, self._place[1]))
+        if place is not None:
+            self._lost[place] = wall - self._place[0]
+            self._weigh(place, wall)
+
+    def _weigh(self, place: int, until: float) -> None:
+        """Set the severity of a stall that is over by its share of the time of the run."""
+        share = self._lost[place] / max(until - self._begun, self._lost[place])
+        self._put(place, replace(self.found[place], severity=severity_of(share)))
+
+    def finish(self) -> None:
+        """Compare what stalls cost with the time of the whole run."""
+        for place in self._lost:
+            self._weigh(place, self._place[0])
 
     def _keep_pace(self, batch: StreamBatch, until: float, known: dict[Stream, int]) -> None:
         """Take the points before a time that are not known yet."""

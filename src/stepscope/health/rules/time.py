@@ -48,7 +48,6 @@ class SlowerSteps(Row):
 
     id = "slower-steps"
     title = "Steps became slower"
-    severity = "medium"
     formula = (
         "the lower quartiles of step times in all later sixteenths of a run exceed ratio * those in all "
         "earlier ones, two on either side, and lost_s were lost; also without waits w: t * (1 - w) * (1 - w "
@@ -98,7 +97,8 @@ class SlowerSteps(Row):
         )
         lost_s = (slower.after - slower.before) * facts.count * (1 - slower.since / len(times))
         values = {"before_ms": 1e3 * slower.before, "after_ms": 1e3 * slower.after, "lost_s": lost_s}
-        return Seen(text, values, int(steps[slower.since]))
+        cost = lost_s / max(float(times.sum()) * facts.width, lost_s)
+        return Seen(text, values, int(steps[slower.since]), cost=cost)
 
     def _compared(self, times: Floats, count: int) -> Slower | None:
         """Return where times become longer for good, None if they do not.
@@ -185,7 +185,10 @@ class StepOutliers(Row):
         # The mean of a block in which one step was long.
         slow = means[begin:] > middle + (limit - middle) / facts.width
         since = int(steps[begin + int(slow.argmax())])
-        return Seen(text, {**evidence, "cost_ratio": lost / whole, "lost_s": lost}, since)
+        values = {**evidence, "cost_ratio": lost / whole, "lost_s": lost}
+        # Without recorded waits other work on the machine may be the cause: the run's own cost is unknown.
+        measured = np.isfinite(self.context.waits(known.stream, facts.walls, facts.last_wall)).any()
+        return Seen(text, values, since, cost=lost / whole if measured else None)
 
 
 def weighted_median(values: Floats, counts: NDArray[np.int64]) -> float:
@@ -266,7 +269,6 @@ class Recompilation(Row):
 
     id = "recompilation"
     title = "Compiled again and again"
-    severity = "medium"
     formula = (
         "Σ compilation / Σ step time of the later half of the steps >= ratio, in `fewest` steps or more; "
         "severity by that share"
@@ -306,7 +308,7 @@ class Recompilation(Row):
             return None
         text = f"{share(ratio)} of the step time since step {half:,} is compiling, {often(count)}"
         values = {"ratio": ratio, "compilations": float(count), "compile_s": lost}
-        return Seen(text, values, int(at[0]), severity_of(ratio))
+        return Seen(text, values, int(at[0]), cost=ratio)
 
 
 class GpuUnderused(Row):
@@ -357,7 +359,7 @@ class Bottleneck(Row):
 
     formula = (
         "of the last 60 samples, or of a quarter of all, more than share had GPU < gpu and the host's series "
-        "> busy"
+        "> busy; severity by their share of all samples"
     )
     source = "SageMaker Debugger CPUBottleneck and IOBottleneck (50 % of the samples)"
     window = "at the 60th sample, at 5 s a sample after 5 minutes, or a quarter of the samples later"
@@ -377,7 +379,8 @@ class Bottleneck(Row):
         self.judged()
         count = max(SAMPLES, len(busy) // 4)
         idlest = np.min([at_steps(gpu, steps, 1) for gpu in gpus], axis=0)
-        bad = ((idlest < self.limits["gpu"]) & (busy > self.limits["busy"]))[-count:]
+        idles = (idlest < self.limits["gpu"]) & (busy > self.limits["busy"])
+        bad = idles[-count:]
         share_of = float(bad.mean())
         # A share about the limit is one finding.
         if share_of <= self.limits["share"] * (CLOSES if stream in self.holding else 1.0):
@@ -385,7 +388,7 @@ class Bottleneck(Row):
         text = f"in {share_of:.0%} of the last {count} samples a GPU idles while {self.words}"
         values = {"share": share_of, "gpu": float(idlest[-1]), "busy": float(busy[-1])}
         since = self.holding.get(stream, int(steps[-count:][int(bad.argmax())]))
-        return Seen(text, values, since)
+        return Seen(text, values, since, cost=float(idles.mean()))
 
 
 class CpuBottleneck(Bottleneck):
