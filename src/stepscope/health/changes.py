@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.health.batch import Chunk
-from stepscope.health.facts import CHANCE, SCALES, Change, Facts
+from stepscope.health.facts import CHANCE, SCALES, Change, Facts, Kind, around
 from stepscope.health.finding import plain
+from stepscope.health.restarts import STEADY
 from stepscope.health.series import Stream, stream_of
 from stepscope.health.spikes import FAR, Spikes
 from stepscope.health.spikes import repeated as repeated_marks
@@ -171,7 +172,7 @@ class ChangeGroup:
 
 
 class Recurring(NamedTuple):
-    """A change, how often it came, and the step by which it came last."""
+    """A change, how often it came, and the step by which it came last, or by which a slow one is over."""
 
     change: Change
     times: int
@@ -263,31 +264,49 @@ def _with_way_back(group: ChangeGroup, saved: Sequence[LoggedChange]) -> ChangeG
 def set_changes(facts: Facts) -> list[Recurring]:
     """Return the changes of a setting; those in the same direction in a row are one.
 
-    A value that moves a little at each point is a schedule, and no change.
+    A value that stood still before and stands still after was set, by whatever amount, unless that happens
+    all the time. A value that moves at each point is a schedule. Of that it is told where it begins and where
+    it ends, and where it goes further at once than around it, by a factor if it keeps its sign.
     """
-    steps, values = facts.curve
-    walls = facts.walls
-    changes: list[Recurring] = []
-    if len(values) < 2:
-        return changes
-    largest = float(np.abs(values).max())
-    before, after = values[:-1], values[1:]
+    (steps, values), walls = facts.curve, facts.walls
+    apart = np.abs(np.diff(values))
+    if not (apart > 0).any():
+        return []
     with np.errstate(all="ignore"):
-        ratio = np.maximum(np.abs(before), np.abs(after)) / np.minimum(np.abs(before), np.abs(after))
-    apart = np.abs(after - before)
-    usual = np.median(apart)
-    sudden = (ratio > SET_RATIO) & (apart > 0.02 * largest) & (apart > 4 * usual)
-    for at in (np.flatnonzero(sudden) + 1).tolist():
-        low, high = float(values[at - 1]), float(values[at])
-        first = int(steps[at - 1]) + 1
-        last = int(steps[at])
-        change = Change("jump", min(first, last), last, float(walls[at - 1]), float(walls[at]), low, high)
-        if changes:
+        ratio = np.maximum(values[:-1] / values[1:], values[1:] / values[:-1])
+    far = (apart > 4 * around(apart)) & ~(ratio <= SET_RATIO)
+    moves = np.concatenate([[False], apart > 0, [False]])
+    begins = np.flatnonzero(moves[1:] & ~moves[:-1])
+    ends = np.flatnonzero(moves[:-1] & ~moves[1:]) - 1
+    # Of means of several points, one may hold some of before a change and some of after it.
+    was_set = ends - begins < (2 if facts.width > 1 else 1)
+    rare = int(was_set.sum()) * STEADY <= len(values)
+    marks: list[tuple[Kind, int, int]] = []
+    for begin, end, one in zip(begins.tolist(), ends.tolist(), was_set.tolist(), strict=True):
+        inside = np.flatnonzero(far[begin : end + 1]) + begin
+        if one:
+            marks += [("jump", begin, end)] if rare or len(inside) else []
+            continue
+        marks += [("jump", at, at) for at in inside.tolist()]
+        before = begin - int(ends[ends < begin].max(initial=-1)) - 1
+        after = int(begins[begins > end].min(initial=len(apart))) - end - 1
+        if end - begin >= LAG and before >= LAG:
+            marks.append(("drift", begin, end))
+        if end - begin >= LAG and after >= LAG:
+            marks.append(("constant", end, end))
+    changes: list[Recurring] = []
+    for kind, begin, end in sorted(marks, key=lambda mark: mark[1]):
+        low, high = float(values[begin]), float(values[end + 1])
+        last = int(steps[begin + 1])
+        first = last if kind == "constant" else min(int(steps[begin]) + 1, last)
+        change = Change(kind, first, last, float(walls[begin]), float(walls[begin + 1]), low, high)
+        if changes and kind == changes[-1].change.kind == "jump":
             earlier, times, _ = changes[-1]
-            if (earlier.after > earlier.before) == (high > low):  # type: ignore[operator]
+            if ((earlier.after or 0.0) > (earlier.before or 0.0)) == (high > low):
                 changes[-1] = Recurring(replace(earlier, after=high), times + 1, last)
                 continue
-        changes.append(Recurring(change, 1, last))
+        is_over = kind == "drift" and end + 2 < len(steps)
+        changes.append(Recurring(change, 1, int(steps[end + 1]) if is_over else last))
     return changes
 
 
@@ -410,13 +429,16 @@ def _told(recurring: Recurring, *, setting: bool) -> str:
         again = f", the first of {times} times" if times > 1 else ""
         return f"starts over from step {change.before:,.0f}{again}"
     before, after = levels(change.before or 0.0, change.after or 0.0)
+    if change.kind == "constant":
+        return f"stands still at {after}"
     if before == after:
         return f"moves by {number(change.size)} times its noise, and its level stays {before}"
     if change.kind == "drift":
         way = "rises" if (change.after or 0) > (change.before or 0) else "falls"
-        return f"{way} from here on, from {before} to {after}"
+        until = f"until step {last:,}" if last > change.last_step else "from here on"
+        return f"{way} {until}, from {before} to {after}"
     if setting:
         often = f", changed {times} times from step {change.last_step:,} to step {last:,}"
         return f"{before} → {after}" + (often if times > 1 else "")
-    again = f", the first of {times} times at equal distances" if times > 1 else ""
+    again = f", the first of {times} times at equal distances, the last at step {last:,}" if times > 1 else ""
     return f"{before} → {after}{again}" + ("" if change.lasts or times > 1 else ", and comes back")

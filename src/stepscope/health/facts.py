@@ -101,7 +101,8 @@ class Change:
 
     Attributes:
         kind: ``jump`` is sudden and ``drift`` slow; ``not finite`` and ``finite again`` are of values,
-            ``stopped`` of a series whose points end while others go on, ``counter`` of steps that start over.
+            ``stopped`` of a series whose points end while others go on, ``counter`` of steps that start over,
+            ``constant`` of a setting that stands still after a schedule.
         first_step: The first step at which it may have begun.
         last_step: The last one.
         first_wall: When the last point was recorded that is surely from before it, seconds since the epoch.
@@ -491,10 +492,10 @@ def _louder(values: Floats) -> Floats:
     """Return at each point by how much its neighbourhood is noisier than the whole, at least 1."""
     apart = np.abs(np.diff(values, prepend=values[0]))
     usual = _median(apart)
-    return np.maximum(_around(apart) / usual, 1.0) if usual > 0 else np.ones(len(values))
+    return np.maximum(around(apart) / usual, 1.0) if usual > 0 else np.ones(len(values))
 
 
-def _around(values: Floats, reach: int = 16) -> Floats:
+def around(values: Floats, reach: int = 16) -> Floats:
     """Return at each point the median of its neighbourhood."""
     reach = min(reach, len(values) - 1)
     padded = np.concatenate([values[reach:0:-1], values, values[-2 : -reach - 2 : -1]])
@@ -519,7 +520,7 @@ def counted_noise(values: Floats) -> Floats:
     places = levels / top * count
     if float(np.abs(places - np.round(places)).max()) > 0.05:
         return none
-    share = (_around(values) / top * count + 1) / (count + 2)
+    share = (around(values) / top * count + 1) / (count + 2)
     return top * np.sqrt(np.maximum(share * (1 - share), 0.0) / count)
 
 

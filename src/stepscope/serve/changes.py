@@ -33,7 +33,7 @@ class ChangeLogLine(msgspec.Struct, frozen=True):
     """The part of the run that the series belongs to; empty for the run itself."""
     rank: int | None
     kind: str
-    """``jump``, ``drift``, ``not finite``, ``finite again``, ``stopped`` or ``counter``."""
+    """``jump``, ``drift``, ``not finite``, ``finite again``, ``stopped``, ``counter`` or ``constant``."""
     text: str
     """One sentence without its step."""
     first_step: int

@@ -137,9 +137,11 @@ def _attempts(infos: Mapping[int, RunInfo], begun: Places, ended: Places) -> Ite
 
 def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     for name in sorted({*old, *new}):
-        before, after = old.get(name), new.get(name)
+        before, after = _shown(old.get(name)), _shown(new.get(name))
         if before != after:
-            yield f"{name} {_shown(before)} → {_shown(after)}"
+            yield f"{name} {before} → {after}"
+        elif old.get(name) != new.get(name):  # beyond what is shown
+            yield f"{name} changed"
 
 
 def _shown(value: Any) -> str:

@@ -75,6 +75,38 @@ def test_single_facts(recorded, texts):
     assert [group.text for group in change_log(recorded)] == texts
 
 
+RISE = np.arange(1, 101) / 1e5
+COSINE = 5e-4 * (1 + np.cos(np.pi * np.arange(900) / 900))
+
+
+@pytest.mark.parametrize(
+    ("rates", "texts"),
+    [
+        (
+            [np.full(100, 0.1), np.full(400, 1e-3), np.full(500, 1e-4)],
+            ["step 100: lr 0.1 → 0.0001, changed 2 times from step 100 to step 500"],
+        ),
+        ([np.full(500, 1e-3), np.full(500, 1.001e-3)], ["step 500: lr 0.001 → 0.001001"]),
+        ([np.full(1501, 1e-3), np.full(1600, 1e-4)], ["step 1,497 to 1,500: lr 0.001 → 0.0001"]),
+        ([RISE, COSINE], []),
+        ([np.linspace(1, 0, 1000)], []),
+        (
+            [np.tile(1e-4 + COSINE[::3], 3)],
+            ["step 300: lr 0.0001 → 0.0011, changed 2 times from step 300 to step 600"],
+        ),
+        (
+            [RISE, np.full(600, 1e-3), 1e-3 - np.arange(1, 301) / 3e5],
+            ["step 99: lr stands still at 0.001", "step 700: lr falls from here on, from 0.001 to 0"],
+        ),
+        ([1e-4 + COSINE, np.full(500, 1e-4)], ["step 900: lr stands still at 0.0001"]),
+        ([0.99 ** np.arange(500), 0.1 * 0.99 ** np.arange(500, 1000)], ["step 500: lr 0.00664 → 0.000657"]),
+        ([np.exp(np.cumsum(noise(0, 0.05) * (noise(1) < 0)))], []),
+    ],
+)
+def test_a_setting_changes_where_it_is_set_and_a_schedule_where_it_begins_and_ends(rates, texts):
+    assert [group.text for group in change_log([series("lr", np.concatenate(rates))])] == texts
+
+
 def test_an_attempt_comes_before_the_loss_that_it_sets_back():
     loss = series("train/loss", after(500, 0.3, 2.3) + noise(3))
     [group] = change_log([loss], [Event("attempt", "attempt 2 begins", 500, 1500.0)])
@@ -114,6 +146,6 @@ def test_single_values_that_come_again_are_one_change_and_others_none():
     spiky = np.where(steps % 100 == 50, 9.0, values)
     (again,) = change_log([RecordedSeries("train/loss", steps[200:], spiky[200:], 1e9 + steps[200:])])
     assert (again.first_step, again.last_step) == (250, 250)
-    assert "→ 9, the first of 8 times at equal distances" in again.text
+    assert "→ 9, the first of 8 times at equal distances, the last at step 950" in again.text
     once = np.where(np.isin(steps, (350, 470, 500, 731)), 9.0, values)
     assert change_log([RecordedSeries("train/loss", steps[200:], once[200:], 1e9 + steps[200:])]) == []
