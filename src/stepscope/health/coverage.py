@@ -127,28 +127,37 @@ def _answer(
     return Covered(question, "not judged", missing)
 
 
-def outcome(answers: Sequence[Covered], *, state: str = "") -> str:
+def outcome(answers: Sequence[Covered], findings: Sequence[Finding], *, state: str = "") -> str:
     """Return the verdict in a few words, the same wherever it is shown.
 
     Args:
         answers: Of all questions.
+        findings: All that are shown beside it.
         state: Of the run: one that failed, or that stopped moving, is not called healthy.
     """
-    wrong = [answer for answer in answers if answer.answer == "no"]
+    wrong = [f"{_NOT[answer.question]}: {answer.why}" for answer in answers if answer.answer == "no"]
+    # A rule of the user's answers none of the questions.
+    wrong += [
+        f"{finding.title.lower()} since step {finding.since:,}"
+        for finding in findings
+        if finding.is_open and finding.severity != "info" and finding.rule not in _ASKED
+    ]
     if wrong:
-        return "; ".join(f"{_NOT[answer.question]}: {answer.why}" for answer in wrong)
+        return "; ".join(wrong)
     lacking = [
         answer.question for answer in answers if answer.question in NEEDED and answer.answer == "not judged"
     ]
     if len(lacking) == len(NEEDED):
         return "not judged"
     if lacking:
-        return f"nothing wrong found; not judged: {', '.join(_WORDS[question] for question in lacking)}"
+        nothing = "nothing is wrong now" if findings else "nothing wrong found"
+        return f"{nothing}; not judged: {', '.join(_WORDS[question] for question in lacking)}"
     if state in ("failed", "stalled"):
-        return f"nothing wrong in its numbers before it {state}"
+        return f"nothing wrong in its numbers {'when' if findings else 'before'} it {state}"
     return "healthy"
 
 
+_ASKED = frozenset(rule for rules in QUESTIONS.values() for rule in rules)
 _WORDS: dict[Question, str] = {
     "learns": "learning",
     "finite": "NaN or infinite values",

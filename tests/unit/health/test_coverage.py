@@ -36,7 +36,15 @@ CASES = {
     "steps that became longer, by whose work is not known": (
         {**SERIES, "speed/step_time_ms": (STEPS, np.where(STEPS < 600, 100, 400) + (STEPS % 2))},
         "",
-        "nothing wrong found; not judged: step times",
+        "nothing is wrong now; not judged: step times",
+    ),
+    "a metric that was NaN for a while": (
+        {
+            "train/loss": SERIES["train/loss"],
+            "val/f1": (RARE, np.where(RARE == 300, np.nan, 0.5)),
+        },
+        "",
+        "nothing is wrong now; not judged: step times",
     ),
     "a loss of NaN": (
         {**SERIES, "train/loss": (STEPS[:720], BROKEN[:720])},
@@ -55,8 +63,18 @@ def test_a_run_is_called_healthy_only_if_it_is_known_to_be(name):
     monitor.finish()
     verdict = monitor.verdict
     answers = coverage(verdict.findings, verdict.passed, verdict.abstained)
-    assert outcome(answers, state=state) == expected
+    assert outcome(answers, verdict.findings, state=state) == expected
     assert all(each.why for each in answers if each.answer != "yes")
+
+
+def test_an_alert_that_holds_is_no_healthy_run():
+    monitor = Monitor(alerts=["train/loss > 0.1"])
+    for tag, (steps, values) in SERIES.items():
+        monitor.take(tag, steps, values, 1e9 + 0.1 * steps)
+    monitor.finish()
+    verdict = monitor.verdict
+    answers = coverage(verdict.findings, verdict.passed, verdict.abstained)
+    assert outcome(answers, verdict.findings) == "train/loss > 0.1 since step 0"
 
 
 def test_each_rule_belongs_to_one_question():

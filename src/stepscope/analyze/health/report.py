@@ -113,7 +113,7 @@ class HealthReport:
     @property
     def outcome(self) -> str:
         """The verdict in a few words."""
-        return outcome(self.coverage, state=self.state)
+        return outcome(self.coverage, self.verdict.findings, state=self.state)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON types."""
