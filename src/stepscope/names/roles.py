@@ -169,14 +169,24 @@ _SETTING = re.compile(
 """Endings of the names of settings that a person changes, and which change the training."""
 _ATTACK = re.compile(r"(?:.*[/_])?(?:attack|adv|pgd|fgsm|perturbation)[/_]eps(?:ilon)?", re.IGNORECASE)
 """Sizes of attacks, which are settings, unlike other things called epsilon."""
-_LOSS = re.compile(
-    r"(?:.*/)?(?:epoch_|batch_|total_|average_|avg_|mean_|lm_|ce_|nll_|global_avg_|cross_entropy_|running_|reduced_)*loss"
-    r"(?:es)?(?:_step|_epoch|_iter|_total|_avg)?|(?:.*/)?(?:nll|cross_?entropy|objective)|loss_metrics/global_avg_loss"
-    r"|losses?/(?:total|loss|all)|(?:.*/)?(?:bce|xent|log_?loss|cost|bp[cbd]|bits_per_[^\W_]+|neg(?:ative)?_log_?likelihood)"
+_WHOLE = (
+    r"(?:total|sum|all|overall|combined|full|joint|gesamt|totale?s?|totaal|toplam|общ(?:ая|ие)|总|總|合計|총)"
+)
+"""Words for the sum of all parts, in a dozen languages."""
+_LOSS_WORD = (
+    r"(?:loss(?:es)?(?:_(?:fn|func|function|value))?|nll|cross_?entropy|objective|criterion|bce|xent|log_?loss|cost|bp[cbd]"
+    r"|bits_per_[^\W_]+|neg(?:ative)?_log_?likelihood|nelbo"
     # German, French, Spanish, Portuguese, Italian, Dutch, Polish, Turkish, Russian, Chinese, Japanese, Korean
-    r"|(?:.*/)?(?:verlust|perte|p[eé]rdida|perda|perdita|verlies|strata|kay.p|потери|损失|損失|손실)",
+    r"|verlust|kosten|perte|co[uû]t|p[eé]rdida|coste|perda|custo|perdita|costo|verlies|strata|kay.p|потери|损失|代价|損失|손실)"
+)
+_STATISTIC = r"(?:epoch|batch|step|iter|average|avg|mean|global_avg|running|reduced)"
+_LOSS = re.compile(
+    rf"(?:.*/)?(?:(?:{_STATISTIC}|{_WHOLE}|lm|ce|nll|cross_entropy)_|{_WHOLE})*{_LOSS_WORD}"
+    rf"(?:[_/](?:{_STATISTIC}|{_WHOLE}))*|losses?/loss",
     re.IGNORECASE,
 )
+"""A word for a loss, alone or with words for the whole of it and for statistics; they may be a group."""
+_WHOLE_ALONE = re.compile(rf"{_WHOLE}(?:_{_STATISTIC})*", re.IGNORECASE)
 _LIKELIHOOD = re.compile(
     r"(?:.*/)?(?:epoch_|batch_|total_|average_|avg_|mean_|marginal_)*"
     r"(?:log_?(?:likelihood|lik|prob)|elbo|iwae)(?:_step|_epoch)?",
@@ -206,7 +216,7 @@ def meaning_of(tag: str) -> Meaning | None:
             layer = match.groupdict().get("layer")
             return Meaning(role, split_of(tag), layer, scale_of(tag, role))
     whole = without_split(tag)
-    if _LOSS.fullmatch(_BETWEEN.sub("_", whole)):
+    if _LOSS.fullmatch(_BETWEEN.sub("_", whole)) or (whole != tag and _WHOLE_ALONE.fullmatch(whole)):
         return Meaning("loss", split_of(tag))
     if _LIKELIHOOD.fullmatch(_BETWEEN.sub("_", whole)):
         return Meaning("loss", split_of(tag), scale=-1.0)

@@ -166,3 +166,23 @@ def test_losses_of_other_data_are_not_judged_as_training_losses(tag):
 def test_training_losses_in_other_spellings(tag):
     meaning = meaning_of(tag)
     assert (meaning.role, meaning.split) == ("loss", "train")
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "loss/total", "losses/sum", "train/total", "train/overall", "overall_loss", "loss_sum",
+        "train/loss_fn", "Gesamtverlust", "perte/totale", "coût", "pérdida_total", "perda_total",
+        "perdita_totale", "总损失", "损失/总", "合計損失", "총손실", "общие_потери", "criterion", "nelbo",
+        "train/huber", "train/ctc",
+    ],
+)  # fmt: skip
+def test_the_whole_of_a_loss_is_the_loss_in_any_language(tag):
+    assert stream_of(tag).role == "loss"
+
+
+@pytest.mark.parametrize(
+    "tag", ["total", "overall", "loss/box", "huber", "train/total_tokens", "sum", "final_loss"]
+)
+def test_a_word_for_the_whole_alone_and_a_part_are_not(tag):
+    assert stream_of(tag).role != "loss"
