@@ -55,7 +55,7 @@ class EvaluationCollapsed(Row):
     """Compares the level after a lasting jump with what the evaluation had gained before it.
 
     Losses are not judged: that of a model that is too sure of itself grows many times while the model is
-    right as often.
+    right as often. A likelihood that is recorded to rise is a score.
     """
 
     id = "evaluation-collapsed"
@@ -71,7 +71,6 @@ class EvaluationCollapsed(Row):
     fewest = "8 evaluations"
     explains = ("worse-than-best", "overfitting", "overtraining")
     roles = ("metric", "loss")
-    leads = ("metric",)
     needs = ("metric",)
     splits = ("eval",)
     unfit = ("adversarial", "reinforcement")
@@ -84,7 +83,8 @@ class EvaluationCollapsed(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, falls = known.facts, known.stream.lower_is_better
-        if facts.finite < FEWEST or falls is None:
+        is_loss = known.stream.role == "loss" and known.stream.scale > 0
+        if facts.finite < FEWEST or falls is None or is_loss:
             return None
         self.judged()
         best, best_step = facts.least if falls else facts.most
