@@ -8,19 +8,24 @@ export interface Entry extends RecordTag {
   run: string;
 }
 
-/** Every record tag of some families, by family. */
-export async function tagsOf(families: readonly Family[]): Promise<Map<string, Entry[]>> {
+/** Every record tag of some families, by family, and why a run's are not known. */
+async function tagsOf(families: readonly Family[]): Promise<[Map<string, Entry[]>, string]> {
+  let failure = "";
+  const failed = (error: unknown): [] => {
+    failure = error instanceof Error ? error.message : String(error);
+    return [];
+  };
   const found = await Promise.all(
     families.map(async (family) => {
       const runs = await Promise.all(
         family.runs.map(async (run) =>
-          (await fetchRecordTags(run.name).catch(() => [])).map((tag) => ({ ...tag, run: run.name })),
+          (await fetchRecordTags(run.name).catch(failed)).map((tag) => ({ ...tag, run: run.name })),
         ),
       );
       return [family.name, runs.flat()] as const;
     }),
   );
-  return new Map(found.filter(([, tags]) => tags.length));
+  return [new Map(found.filter(([, tags]) => tags.length)), failure];
 }
 
 const AGAIN_MS = 2_500;
@@ -33,6 +38,8 @@ const MOST_VALUES = 500;
 export class Tags {
   families = $state.raw<ReadonlyMap<string, readonly Entry[]>>(new Map());
   ready = $state(false);
+  /** Why it is not known what all of them have; empty: it is known. */
+  failure = $state("");
   /** Whether all runs in view are known: what they have is then asked for at once. */
   readonly #settled = $derived(app.answers > 0 && app.catalog.loading === null);
   readonly #names = $derived(
@@ -54,10 +61,12 @@ export class Tags {
         // A run that wrote nothing since then has no new records.
         const newest = Math.max(0, ...known.map((family) => family.main.updated ?? 0));
         if (this.ready && newest === heard) return;
-        const found = await tagsOf(known);
+        const [found, failure] = await tagsOf(known);
         if (gone) return;
-        heard = newest;
-        this.families = found;
+        this.failure = failure;
+        // What is shown stays while the server does not answer, and is asked for again.
+        if (!failure) heard = newest;
+        if (!failure || !this.families.size) this.families = found;
         this.ready = this.#settled;
       };
       void look();

@@ -90,9 +90,11 @@ class Profiles {
   async look(): Promise<void> {
     try {
       const list = await fetchProfiles();
+      if (!this.list) this.failure = null;
       if (JSON.stringify(list) !== JSON.stringify(this.list)) this.list = list;
-    } catch {
-      // The badge says that the server does not answer.
+    } catch (error) {
+      // What is shown stays: the badge says that the server does not answer.
+      if (!this.list) this.failure = failed(error);
     }
   }
 
