@@ -239,13 +239,12 @@ class Monitor:
         """Return the findings that opened, changed or closed since the last call, in their latest state."""
         news: list[Finding] = []
         for rule in self.rules:
-            open_at: dict[int, int] = {}
+            places: dict[int, int] = {}
             for finding in rule.changed:
-                if finding.is_open and finding.number in open_at:
-                    news[open_at[finding.number]] = finding
+                if finding.is_open and finding.number in places:  # brought up to date, or open again
+                    news[places[finding.number]] = finding
                     continue
-                if finding.is_open:
-                    open_at[finding.number] = len(news)
+                places[finding.number] = len(news)
                 news.append(finding)
             rule.changed.clear()
         return sorted(

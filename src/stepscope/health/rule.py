@@ -122,6 +122,8 @@ class Rule(ABC):
             tuple[str, int | None, str], tuple[tuple[Stream, str], set[tuple[Stream, str]]]
         ] = {}
         self._open: dict[tuple[Stream, str], int] = {}
+        self._newest_of: dict[tuple[Stream, str], int] = {}
+        """Place of the last finding about each series and thing, open or closed."""
         self._opened: dict[Stream, int] = {}
         self._seen: dict[str, int] = {}
         self._judged = False
@@ -248,11 +250,19 @@ class Rule(ABC):
         if (stream, about) in self._open:
             self._renew(self._open[stream, about], finding)
             return
+        place = self._newest_of.get((stream, about), -1)
+        closed = self.found[place].closed_step if place >= 0 else None
+        if closed is not None and since_step is not None and since_step < closed:
+            # It has held all along: a stretch that seemed over has only become longer.
+            self._open[stream, about] = place
+            self._put(place, replace(self.found[place], closed_step=None, closed_wall=None))
+            self._renew(place, finding)
+            return
         count = self._opened[at.stream] = self._opened.get(at.stream, 0) + 1
         if count > MOST_FINDINGS:
             self.more += 1
             return
-        self._open[stream, about] = len(self.found)
+        self._open[stream, about] = self._newest_of[stream, about] = len(self.found)
         self.found.append(finding)
         self.changed.append(finding)
 
