@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 
 class Bad(NamedTuple):
-    """What is wrong with one series, and where it was noticed."""
+    """The fault of one series, and the place at which it was noticed."""
 
     seen: Seen
     at: At
