@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscope.analyze.advise import RULES, Advice, Facts, Finding, _under, advise, joined, ordered
+from stepscope.analyze.advise import RULES, Advice, Facts, Finding, _short, _under, advise, joined, ordered
 from stepscope.analyze.advise.activities import changed
 from stepscope.analyze.advise.dtypes import is_full_precision
 from stepscope.analyze.advise.expensive import question_of
@@ -104,7 +104,7 @@ def test_what_a_late_rank_waits_for_is_told_with_it_and_its_communication_is_not
     rest = _under(late, findings)
     assert rest[:-1] == [mine, other]
     assert rest[-1].rule == "slow-rank"
-    assert rest[-1].chain == [mine.summary]
+    assert rest[-1].chain == [_short(mine)]
     assert _under(late, [other, late]) == [other, late]
 
 

@@ -86,7 +86,7 @@ class Advice:
             return f"not judged: {self.caveats[0]}"
         if first is not None:
             more = f"; {len(gains) - 1} more" if len(gains) > 1 else ""
-            return f"{first.summary}{more}"
+            return f"{_short(first)}{more}"
         if not self.judged:
             return "nothing could be judged"
         if not set(self.judged) - _NO_WAIT:
@@ -257,7 +257,7 @@ def joined(findings: list[Finding]) -> list[Finding]:
                 stays = wide
                 gone = [one for one in narrow if _width(one) > 0 and _within(one, wide)]
                 gone.sort(key=lambda one: -(one.gain_ns or 0))
-            chained = replace(stays, chain=[*stays.chain, *(one.summary for one in gone)])
+            chained = replace(stays, chain=[*stays.chain, *(_short(one) for one in gone)])
             findings = [
                 chained if one is stays else one for one in findings if not any(one is it for it in gone)
             ]
@@ -299,7 +299,11 @@ def _under(late: Finding, findings: list[Finding]) -> list[Finding]:
     ]
     own = [one for one in rest if one.gain_ns is not None and one.place.get("rank") == late.place["rank"]]
     first = max(own, key=lambda one: one.gain_ns or 0, default=None)
-    return [*rest, replace(late, chain=[*late.chain, first.summary]) if first else late]
+    return [*rest, replace(late, chain=[*late.chain, _short(first)]) if first else late]
+
+
+def _short(one: Finding) -> str:
+    return one.summary.split("; without it")[0]
 
 
 def ordered(findings: list[Finding]) -> list[Finding]:
