@@ -64,6 +64,8 @@ cdef class LoopMarks:
     cdef bint _is_its_step(self)
     cdef bint _mine(self) except -1
     cdef bint _notes(self, unsigned long trains) except -1
+    cdef int _update_begins(self, object updater) except -1
+    cdef int _update_ended(self, object updater) except -1
     cpdef bint note_updater(self) except -1
     cpdef double before_fetch(self) except? -1
     cpdef fetched(self, double asked)
@@ -90,6 +92,8 @@ cdef class Gate:
     cdef public long long awake
 
     cdef bint _rests_now(self) except -1
+    cdef object _update_begins(self, object optimizer, object args, object kwargs)
+    cdef int _update_ended(self, object optimizer) except -1
 
 cdef class RateMarks:
     cdef public object optimizer
@@ -97,12 +101,28 @@ cdef class RateMarks:
     cdef public bint apart
     cdef HotCalls _direct
 
+    cdef int _update_ended(self) except -1
+
 cdef class Newcomers:
+    cdef object __weakref__
     cdef public set known
     cdef object _meet
 
+    cdef int _update_begins(self, object optimizer) except -1
+
+cdef class UpdateHooks:
+    cdef object __weakref__
+    cdef tuple _loops
+    cdef tuple _newcomers
+    cdef tuple _marks
+    cdef tuple _rates
+    cdef tuple _gates
+
+    cdef tuple _of(self, object kind, tuple listeners, object listener, bint joins)
+
 cdef class BackwardPasses:
     cdef public tuple listeners
-    cdef set _inside
+    cdef unsigned long _thread
+    cdef set _others
 
     cpdef run(self, object original, tuple arguments, dict named)

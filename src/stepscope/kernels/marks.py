@@ -16,10 +16,12 @@ from weakref import ref
 import cython
 
 if cython.compiled:
+    from cython import critical_section
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
     from cython.cimports.cpython.time import perf_counter
     from cython.cimports.stepscope.kernels.steps import HotCalls, Steps
 else:
+    from contextlib import nullcontext as critical_section
     from threading import get_ident
     from time import perf_counter
 
@@ -190,16 +192,6 @@ class Marks:
         if self.phases is not None:
             self.phases.backward_ended()
 
-    def update_begins(self, optimizer: Any, args: Any = None, kwargs: Any = None) -> None:
-        """Begin the optimizer's stage; a hook of optimizers."""
-        if self.phases is not None:
-            self.phases.optimizer_begins()
-
-    def update_ended(self, optimizer: Any, args: Any = None, kwargs: Any = None) -> None:
-        """End it; a hook of optimizers."""
-        if self.phases is not None:
-            self.phases.optimizer_ended()
-
 
 @cython.cclass
 class Switches:
@@ -347,13 +339,16 @@ class LoopMarks:
         """Note that it is over."""
 
     def update_begins(self, updater: Any, args: Any = None, kwargs: Any = None) -> None:
-        """Note that an optimizer, or what else changes the parameters, begins to; a hook of optimizers."""
+        """Note that an optimizer, or what else changes the parameters, begins to."""
+        self._update_begins(updater)
+
+    def _update_begins(self, updater):
         evaluated_s: cython.double
         divided: cython.bint
         if not LoopMarks.note_updater(self):
-            return
+            return 0
         if self.steps is None and not self.first(updater):
-            return
+            return 0
         steps: Steps = self.steps
         if not self._shared and steps.running and id(updater) in self.updated:
             # No batch came since its last update: this is a step of its own.
@@ -367,11 +362,15 @@ class LoopMarks:
         if not steps.running:
             self._eager = True
             LoopMarks._begin_step(self, self.ended or LoopMarks.now(self), -1.0)
+        return 0
 
     def update_ended(self, updater: Any, args: Any = None, kwargs: Any = None) -> None:
-        """Note that it has stepped; a hook of optimizers."""
+        """Note that it has stepped."""
+        self._update_ended(updater)
+
+    def _update_ended(self, updater):
         if self.steps is None or not self._mine():
-            return
+            return 0
         self.updates += 1
         self.updated.add(id(updater))
         self.ended, self.evaluated_s = LoopMarks.now(self), 0.0
@@ -381,6 +380,7 @@ class LoopMarks:
             self.steps.end(self.ended)
             LoopMarks._begin_step(self, self.ended, -1.0)
             self.ahead = True
+        return 0
 
     def begin_step(self, asked: cython.double, waited: object = None) -> None:
         """Begin the next step; its arguments are those of ``Steps.begin``."""
@@ -482,18 +482,19 @@ class Gate:
         steps = self.steps
         return steps.has_begun and self.measured < steps.number and steps.number < self.awake
 
-    def update_begins(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
-        """Pass the beginning of the optimizer's step on, unless this rests; a hook of optimizers."""
+    def _update_begins(self, optimizer, args, kwargs):
+        """Pass the beginning of the optimizer's step on, unless this rests."""
         if self.steps.has_begun:
             Rhythm.stepped(self.rhythm, self.steps.number)
             if self.rests and self._rests_now():
                 return None
         return self.before_update(optimizer, args, kwargs)
 
-    def update_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _update_ended(self, optimizer):
         """Likewise its end."""
         if not (self.rests and self._rests_now()):
             self.after_update(optimizer)
+        return 0
 
     def before_update(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         """Measure what there is before the optimizer's step; return other arguments for it, or None."""
@@ -506,7 +507,7 @@ class Gate:
 
 @cython.cclass
 class RateMarks:
-    """A hook of an optimizer that records its learning rate, if that is one number.
+    """Records the learning rate of an optimizer after each of its steps, if that is one number.
 
     Args:
         optimizer: Whose.
@@ -528,7 +529,7 @@ class RateMarks:
         )
         self._direct: HotCalls | None = run if usual else None
 
-    def update_ended(self, optimizer: Any, args: Any = None, kwargs: Any = None) -> None:
+    def _update_ended(self):
         """Record the rate."""
         try:
             groups = self.optimizer.param_groups
@@ -543,6 +544,7 @@ class RateMarks:
             recorded = False
         if not recorded:
             self.record()
+        return 0
 
     def record(self) -> None:
         """Record rates that are new or several."""
@@ -552,7 +554,7 @@ class RateMarks:
 @cython.final
 @cython.cclass
 class Newcomers:
-    """A hook of all optimizers that passes on those that are not known.
+    """Passes on the optimizers that are not known.
 
     Args:
         meet: Returns what is called with such an optimizer when it is about to step; None once nobody asks.
@@ -565,12 +567,72 @@ class Newcomers:
         self.known: set[ref[Any]] = set()
         self._meet = meet
 
-    def update_begins(self, optimizer: Any, args: Any = None, kwargs: Any = None) -> None:
-        """Look at an optimizer that is about to step; a hook of optimizers."""
+    def _update_begins(self, optimizer):
+        """Look at an optimizer that is about to step."""
         if ref(optimizer) not in self.known:
             meet = self._meet()
             if meet is not None:
                 meet(optimizer)
+        return 0
+
+
+@cython.final
+@cython.cclass
+class UpdateHooks:
+    """The two hooks of one optimizer, or of all, through which everybody hears of their steps.
+
+    PyTorch calls each hook anew, which costs more than most of what is done in them.
+    """
+
+    def __init__(self) -> None:
+        self._loops: tuple[LoopMarks, ...] = ()
+        self._newcomers: tuple[Newcomers, ...] = ()
+        self._marks: tuple[Marks, ...] = ()
+        self._rates: tuple[RateMarks, ...] = ()
+        self._gates: tuple[Gate, ...] = ()
+
+    def _of(self, kind, listeners, listener, joins):
+        """Return the listeners of a kind with or without one of them."""
+        if not isinstance(listener, kind):
+            return listeners
+        return (*[each for each in listeners if each is not listener], *((listener,) if joins else ()))
+
+    def change(self, listener: object, joins: bool) -> bool:
+        """Tell a listener from now on, or no more; return whether there are any."""
+        self._loops = self._of(LoopMarks, self._loops, listener, joins)
+        self._newcomers = self._of(Newcomers, self._newcomers, listener, joins)
+        self._marks = self._of(Marks, self._marks, listener, joins)
+        self._rates = self._of(RateMarks, self._rates, listener, joins)
+        self._gates = self._of(Gate, self._gates, listener, joins)
+        return bool(self._loops or self._newcomers or self._marks or self._rates or self._gates)
+
+    def update_begins(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        """Pass on that an optimizer is about to step; return other arguments for it, or None."""
+        changed: Any = None
+        for each in self._loops:
+            cython.cast(LoopMarks, each)._update_begins(optimizer)
+        for each in self._newcomers:
+            cython.cast(Newcomers, each)._update_begins(optimizer)
+        for each in self._marks:
+            if cython.cast(Marks, each).phases is not None:
+                cython.cast(Marks, each).phases.optimizer_begins()
+        for each in self._gates:
+            result = cython.cast(Gate, each)._update_begins(optimizer, args, kwargs)
+            if result is not None:
+                args, kwargs = changed = result
+        return changed
+
+    def update_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """Pass on that it has stepped."""
+        for each in self._marks:
+            if cython.cast(Marks, each).phases is not None:
+                cython.cast(Marks, each).phases.optimizer_ended()
+        for each in self._rates:
+            cython.cast(RateMarks, each)._update_ended()
+        for each in self._gates:
+            cython.cast(Gate, each)._update_ended(optimizer)
+        for each in self._loops:
+            cython.cast(LoopMarks, each)._update_ended(optimizer)
 
 
 @cython.final
@@ -584,7 +646,8 @@ class BackwardPasses:
 
     def __init__(self) -> None:
         self.listeners: tuple[ref[Any], ...] = ()
-        self._inside: set[int] = set()
+        self._thread = 0  # of the pass that began while none ran
+        self._others: set[int] = set()
 
     def heard(self, original: Any) -> Any:
         """Return a function of autograd that computes gradients, so that the listeners hear of it."""
@@ -597,11 +660,18 @@ class BackwardPasses:
 
     def run(self, original: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Call a function of autograd between the two calls of the listeners."""
-        thread = get_ident()
-        # Of passes within a pass, as checkpoints make them, the outermost counts.
-        if thread in self._inside:
+        thread: cython.ulong = get_ident()
+        first: cython.bint
+        with critical_section(self):
+            # Of passes within a pass, as checkpoints make them, the outermost counts.
+            inside: cython.bint = thread == self._thread or (bool(self._others) and thread in self._others)
+            first = not inside and self._thread == 0
+            if first:
+                self._thread = thread
+        if inside:
             return original(*arguments, **named)
-        self._inside.add(thread)
+        if not first:
+            self._others.add(thread)
         outputs = arguments[0] if arguments else named.get("tensors", named.get("outputs"))
         try:
             for listener in self.listeners:
@@ -614,12 +684,13 @@ class BackwardPasses:
                     alive.backward_begins(outputs)
             return original(*arguments, **named)
         finally:
-            self._inside.discard(thread)
+            if first:
+                self._thread = 0
+            else:
+                self._others.discard(thread)
             for listener in self.listeners:
                 alive = listener()
-                if isinstance(alive, LoopMarks):
-                    LoopMarks.backward_ended(alive)
-                elif isinstance(alive, Marks):
+                if isinstance(alive, Marks):
                     Marks.backward_ended(alive)
-                elif alive is not None:
+                elif alive is not None and not isinstance(alive, LoopMarks):
                     alive.backward_ended()

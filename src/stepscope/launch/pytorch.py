@@ -44,13 +44,13 @@ def install(torch: ModuleType) -> None:
     if not hasattr(optimizer, "register_optimizer_step_pre_hook"):
         process.say(f"the steps: torch {torch.__version__} has no hooks of all optimizers, torch 2.0 has")
         return
-    optimizer.register_optimizer_step_pre_hook(loop.update_begins)
-    optimizer.register_optimizer_step_post_hook(loop.update_ended)
     _watch_loaders(torch, loop)
     _watch_scalers(torch, loop)
     _watch_evaluation(torch, loop)
     from stepscope.integrations.torch import backward
+    from stepscope.integrations.torch.updates import Joined
 
+    Joined(loop)
     backward.listen(loop)
     atexit.register(loop.close)
 

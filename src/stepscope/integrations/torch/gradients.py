@@ -40,6 +40,7 @@ from stepscope.integrations.torch.pace import Pace
 from stepscope.integrations.torch.parameters import ParameterShare, TableLayout
 from stepscope.integrations.torch.report import RoundsReport
 from stepscope.integrations.torch.sample import SamplePlan, StepSample, blocks, part_of
+from stepscope.integrations.torch.updates import Joined
 from stepscope.integrations.torch.watched import WatchedParameters
 from stepscope.kernels.marks import Gate
 from stepscope.record import Run
@@ -152,7 +153,7 @@ class Gradients(SelfEnding, Gate):
         self._silence = Silence(self._watched.owned, run.current_step or 0)
         Gate.__init__(self, run.step_counter, self._silence, rests=every is None and hook.steps is None)
         self._evaluations: dict[int, tuple[Evaluations, StepSample | None]] = {}
-        self._handles: dict[int, list[Any]] = {}
+        self._handles: dict[int, Joined] = {}
         for optimizer in self._optimizers:
             self._attach(optimizer)
         clipping.listen(self)
@@ -247,14 +248,12 @@ class Gradients(SelfEnding, Gate):
         return self._thorough > 0 or self._sampling.ahead(number)
 
     def _attach(self, optimizer: Optimizer) -> None:
-        self._handles[id(optimizer)] = [
-            optimizer.register_step_pre_hook(self.update_begins),
-            optimizer.register_step_post_hook(self.update_ended),
-        ]
+        self._handles[id(optimizer)] = Joined(self, optimizer)
 
     def _detach(self, optimizer: Optimizer) -> None:
-        for handle in self._handles.pop(id(optimizer), ()):
-            handle.remove()
+        joined = self._handles.pop(id(optimizer), None)
+        if joined is not None:
+            joined.remove()
         self._evaluations.pop(id(optimizer), None)
 
     def remove(self) -> None:

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from stepscope.integrations.guard import report_raised
+from stepscope.integrations.torch.updates import Joined
 from stepscope.kernels.marks import Newcomers, Rhythm
 from stepscope.record import Run
 
@@ -95,7 +95,7 @@ class Ledger:
         self._followers.append(weakref.ref(follower))
         self._newcomers.known.update(map(weakref.ref, follower.optimizers.values()))
         if self._handle is None:
-            self._handle = register_optimizer_step_pre_hook(self._newcomers.update_begins)
+            self._handle = Joined(self._newcomers)
             weakref.finalize(self, self._handle.remove)
 
     def forget(self, follower: Follower) -> None:

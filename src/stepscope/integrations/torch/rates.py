@@ -8,6 +8,7 @@ import torch
 from torch.optim import Optimizer
 
 from stepscope.integrations.guard import guarded
+from stepscope.integrations.torch.updates import Joined
 from stepscope.kernels.marks import RateMarks
 from stepscope.record import Run
 from stepscope.record.hooks import Hook
@@ -32,13 +33,13 @@ class LearningRates(RateMarks):
     def __init__(self, optimizer: Optimizer, run: Run, name: str = "") -> None:
         super().__init__(optimizer, run, f"optimizer/{name}/lr" if name else "optimizer/lr")
         self._run = run
-        self._handle = optimizer.register_step_post_hook(self.update_ended)
+        self._handle = Joined(self, optimizer)
 
     def follow(self, old: Optimizer, new: Optimizer) -> None:
         """Record the rates of another optimizer in place of one that it replaced."""
         if self.optimizer is old:
             self._handle.remove()
-            self.optimizer, self._handle = new, new.register_step_post_hook(self.update_ended)
+            self.optimizer, self._handle = new, Joined(self, new)
 
     @property
     def reporter(self) -> Reporter:

@@ -23,6 +23,7 @@ from stepscope.integrations.guard import report_raised
 from stepscope.integrations.torch import backward
 from stepscope.integrations.torch.calls import after_forward, before_forward, callable_modules
 from stepscope.integrations.torch.completion import DeviceStages
+from stepscope.integrations.torch.updates import Joined
 from stepscope.kernels.marks import Marks, Phases
 from stepscope.kernels.steps import Steps
 from stepscope.record.problems import Reporter
@@ -66,7 +67,7 @@ class StageMarks(Marks):
         self._learning: list[RemovableHandle] = []
         self._depth = self._unseen = 0
         self._again = 1
-        self._handles: list[RemovableHandle] = []
+        self._handles: list[Joined] = []
         self._learn(LEARNING)
         for optimizer in optimizers:
             self.join(optimizer)
@@ -74,10 +75,7 @@ class StageMarks(Marks):
 
     def join(self, optimizer: Optimizer) -> None:
         """Mark the steps of a further optimizer."""
-        self._handles += [
-            optimizer.register_step_pre_hook(self.update_begins),
-            optimizer.register_step_post_hook(self.update_ended),
-        ]
+        self._handles.append(Joined(self, optimizer))
 
     def follow(self, old: Optimizer, new: Optimizer) -> None:
         """Mark the steps of another optimizer, too, which replaced one."""
@@ -89,7 +87,9 @@ class StageMarks(Marks):
         if phases is None:
             return
         backward.ignore(self)
-        for handle in (*self._handles, *self._learning, *self._learned.values()):
+        for joined in self._handles:
+            joined.remove()
+        for handle in (*self._learning, *self._learned.values()):
             handle.remove()
         self._handles, self._learning, self._learned = [], [], {}
         phases.users -= 1
