@@ -8,8 +8,9 @@ A tag carries the word: ``train/loss`` and ``eval/loss``, ``Loss/train`` and ``L
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import lru_cache
+from itertools import chain, pairwise
 from typing import Literal, NamedTuple
 
 from stepscope.names.kinds import metric_kind
@@ -37,8 +38,12 @@ AMBIGUOUS = frozenset({"val", "valid", "dev", "tr"})
 Within a part of a name they are a split only beside a loss or a score.
 """
 Habit = Literal["path", "word", "plain"]
+_LETTERS = re.compile(r"[^\W\d_]+|\d+")
 _TOKEN = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]+|[a-z]+|\d+")
-"""Words of a part: ``trainLoss`` has two, ``F1`` one and a number."""
+"""Words of a part: ``trainLoss`` has two, ``F1`` one and a number. Of words with other letters, capitals part
+none."""
+_UNSPACED = tuple(word for word in WORDS if all(ord(letter) >= 0x3000 for letter in word))
+"""Words of scripts that leave no space between words."""
 
 
 def judged_split(split: Split | None) -> JudgedSplit | None:
@@ -69,7 +74,7 @@ def split_tag(tag: str) -> TagSplit:
     """
     parts = tag.split("/")
     for place, part in enumerate(parts):
-        split = WORDS.get(part.lower())
+        split = _word(part) if part.lower() in WORDS else _joined(_tokens(part))
         if split and (metric := "/".join(parts[:place] + parts[place + 1 :])):
             return TagSplit(metric, split, "path")
     for place in reversed(range(len(parts))):
@@ -81,30 +86,69 @@ def split_tag(tag: str) -> TagSplit:
 
 def words_of(tag: str) -> list[str]:
     """Return the words of a tag in small letters."""
-    return [word.lower() for word in _TOKEN.findall(tag)]
+    return [word.lower() for word in _tokens(tag)]
+
+
+def _places(text: str) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each word."""
+    for letters in _LETTERS.finditer(text):
+        begin, end = letters.span()
+        if text[begin:end].isascii():
+            yield from (word.span() for word in _TOKEN.finditer(text, begin, end))
+        else:
+            yield from _pieces(text, begin, end)
+
+
+def _tokens(text: str) -> list[str]:
+    return [text[begin:end] for begin, end in _places(text)]
 
 
 def _word_within(part: str) -> tuple[Split, str] | None:
     """Return the split that a word within a part says, and the part without it."""
-    words = list(_TOKEN.finditer(part))
+    words = list(_places(part))
     if len(words) < 2:
         return None
-    for word in (words[0], words[-1], *words[1:-1]):
-        split = WORDS.get(word[0].lower())
+    single = ((begin, end, _word(part[begin:end])) for begin, end in (words[0], words[-1], *words[1:-1]))
+    double = ((begin, end, _joined(_tokens(part[begin:end]))) for (begin, _), (_, end) in pairwise(words))
+    for begin, end, split in chain(single, double):
         if split is None:
             continue
-        rest = _without(part, word)
+        rest = _without(part, begin, end)
         if not rest.strip("_- ."):
             continue
-        if word[0].lower() in AMBIGUOUS and metric_kind(rest, None) not in ("loss", "score"):
+        if part[begin:end].lower() in AMBIGUOUS and metric_kind(rest, None) not in ("loss", "score"):
             continue
         return split, rest
     return None
 
 
-def _without(part: str, word: re.Match[str]) -> str:
+def _word(word: str) -> Split | None:
+    return WORDS.get(word.lower())
+
+
+def _joined(words: list[str]) -> Split | None:
+    """Return the split of a word that is written as two: ``held_out``."""
+    joined = "".join(words).lower()
+    return WORDS.get(joined) if len(words) == 2 and min(map(len, words)) > 2 else None
+
+
+def _pieces(text: str, begin: int, end: int) -> list[tuple[int, int]]:
+    """Return begin and end of a word, or of both where it is a split and a loss or score without a space."""
+    for name in _UNSPACED:
+        if text.startswith(name, begin, end):
+            at, rest = begin + len(name), text[begin + len(name) : end]
+        elif text.endswith(name, begin, end):
+            at, rest = end - len(name), text[begin : end - len(name)]
+        else:
+            continue
+        # As in other words: with a rate after it, the Japanese for training is the learning rate.
+        return [(begin, at), (at, end)] if metric_kind(rest, None) in ("loss", "score") else [(begin, end)]
+    return [(begin, end)]
+
+
+def _without(part: str, begin: int, end: int) -> str:
     """Return a part of a name without a word and one of the separators beside it."""
-    before, after = part[: word.start()], part[word.end() :]
+    before, after = part[:begin], part[end:]
     if not before:
         return after.lstrip("_- .") or after
     if not after:

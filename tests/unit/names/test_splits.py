@@ -31,6 +31,19 @@ TAGS = {
     "evaluate/loss": ("loss", "eval"),
     "Loss/test": ("Loss", "test"),
     "gan/val/d_loss": ("gan/d_loss", "eval"),
+    # one word that is written as two
+    "held_out/loss": ("loss", "eval"),
+    "heldOut-loss": ("loss", "eval"),
+    "hold_out_accuracy": ("accuracy", "eval"),
+    "hold/out": ("hold/out", None),
+    "held_back_samples": ("held_back_samples", None),
+    # other letters; Chinese and Japanese leave no space between words
+    "perte_entraînement": ("perte", "train"),
+    "Verlust_Validierung": ("Verlust", "eval"),
+    "训练损失": ("损失", "train"),
+    "验证/准确率": ("准确率", "eval"),
+    "loss验证": ("loss", "eval"),
+    "学習率": ("学習率", None),
     # a word beside another, with any separator
     "train-loss": ("loss", "train"),
     "validation-loss": ("loss", "eval"),
