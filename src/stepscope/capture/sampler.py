@@ -162,9 +162,9 @@ ENOUGH = 150
 """Number of samples that is enough for a capture: with long steps they are further apart and cost less."""
 SWITCH_SECS = 0.000_01
 """Switch interval while sampling; Python's own 5 ms would hide whatever is shorter."""
-MIN_AGE_SECS = 0.02
-"""Age from which on the share of its life that a thread has run is told; the kernel counts in 10 ms."""
-OTHERS_WORK = 0.1
+MIN_AGE_SECS = 1.0
+"""Age from which on the share of its life in which a thread works is told: one begins with some work."""
+OTHERS_WORK = 0.25
 """Share of the time in which other threads run, from which on the program's own switch interval stays: how
 long they keep the training thread from running depends on it."""
 HALF = 0.5
@@ -499,7 +499,7 @@ class OtherThreads:
 
     @staticmethod
     def busiest(without: Collection[int]) -> float:
-        """Return the largest share of its life that one of them has run, as far as it is known."""
+        """Return the largest share of its life in which one of them ran or waited for a processor."""
         shares = [0.0]
         for ident, thread in list(threading._active.items()):  # type: ignore[attr-defined]
             with contextlib.suppress(OSError, ValueError, IndexError, AttributeError):
@@ -508,7 +508,8 @@ class OtherThreads:
                     text = Path(f"/proc/self/task/{thread.native_id}/stat").read_text()
                     began_s = int(text.rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
                     age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - began_s
-                    shares.append(time.clock_gettime(clock_of(thread.native_id)) / max(age_s, MIN_AGE_SECS))
+                    with contextlib.closing(ThreadTime(thread.native_id)) as time_of:
+                        shares.append(time_of.runnable_ns() / 1e9 / max(age_s, MIN_AGE_SECS))
         return max(shares)
 
     @staticmethod

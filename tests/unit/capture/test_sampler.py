@@ -13,7 +13,7 @@ from itertools import count
 
 import pytest
 
-from stepscope.capture.sampler import SWITCH_SECS, OtherThreads, StackSampler, ThreadTime
+from stepscope.capture.sampler import OTHERS_WORK, SWITCH_SECS, OtherThreads, StackSampler, ThreadTime
 from stepscope.kernels.frames import outward
 
 
@@ -257,8 +257,8 @@ def test_the_switch_interval_stays_where_another_thread_runs_python(switching) -
     sys.setswitchinterval(0.005)
     sampler = StackSampler()
     with beside(counting):
-        deadline = time.monotonic() + 60
-        while OtherThreads().busiest({threading.get_ident()}) < 0.2 and time.monotonic() < deadline:
+        deadline, here = time.monotonic() + 60, {threading.get_ident()}
+        while OtherThreads().busiest(here) < 2 * OTHERS_WORK and time.monotonic() < deadline:
             time.sleep(0.01)
         sampler.start()
         assert sys.getswitchinterval() == pytest.approx(0.005)
