@@ -256,6 +256,6 @@ def test_cells_of_a_notebook_are_escaped(logs: Path) -> None:
         assert is_escaped(text)
         assert not hidden(text)
         assert not hidden(answer.text)
-    for run in ss.open(logs, cache=False).runs():
-        assert is_escaped(run._repr_html_())
-        assert not hidden(run._repr_html_())
+    for stored in ss.open(logs, cache=False).runs():
+        assert is_escaped(stored._repr_html_())
+        assert not hidden(stored._repr_html_())
