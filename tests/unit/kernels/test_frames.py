@@ -154,7 +154,7 @@ gc.set_threshold(50, 2, 2)
 over, rounds, seen = threading.Event(), [], set()
 worker = threading.Thread(target=work)
 worker.start()
-while len(rounds) < 2_000 or len(seen) < 50:
+while len(rounds) < 300 or len(seen) < 50:
     for _ in range(200):
         calls = frames.stacks()[1][worker.ident]
         seen.add(tuple((id(code), instruction) for code, instruction in calls))
