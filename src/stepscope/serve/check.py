@@ -163,7 +163,7 @@ def opened(place: str, logs: str, *, cache: bool) -> tuple[Desk, list[StoredRun]
         return desk, list(runs.values())
     if place in runs:
         return desk, [runs[place]]
-    chosen = [runs[summary.name] for summary in runs_found(desk, place)]
+    chosen = runs_found(desk, place)
     if not chosen:
         raise UnknownRunError(
             f"{place!r:.80} is no path, and no run of {logs} matches it",

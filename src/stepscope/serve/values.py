@@ -6,7 +6,7 @@ The run query, the order and the columns of lists, and sweeps all read values he
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -23,6 +23,7 @@ from stepscope.serve.types import NonFinite, RunSummary
 if TYPE_CHECKING:
     from stepscope.names.telling import Chart, ChartLine
     from stepscope.store import StoredRun
+    from stepscope.store.annotations import RunNote
     from stepscope.store.series import Series
 
 Reading = Literal["last", "best", "min", "max", "step"]
@@ -146,18 +147,39 @@ def value_of(series: Sequence[Series], reading: Reading, lower: bool | None, ste
     return float((finite.min() if least else finite.max()) if len(finite) else np.nan)
 
 
-def runs_found(desk: Desk, query: str) -> list[RunSummary]:
+class AskedRun:
+    """The facts of a run, of which those that a query does not ask for are not looked up.
+
+    Args:
+        desk: Knows them.
+        run: The run.
+        note: What people added to it.
+    """
+
+    def __init__(self, desk: Desk, run: StoredRun, note: RunNote) -> None:
+        self._desk, self._run = desk, run
+        self.name, self.title, self.archived = run.name, note.title, note.archived
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._desk.summary(self._run), name)
+
+
+def runs_found(desk: Desk, query: str) -> list[StoredRun]:
     """Return the runs that a run query finds."""
-    return parse_query(query, metric_reader(desk)).found(desk.summaries().values())
+    notes, every = desk.notes, {run.name: run for run in desk.runs()}
+    facts = (cast(RunSummary, AskedRun(desk, run, notes[run.name])) for run in every.values())
+    return [every[run.name] for run in parse_query(query, metric_reader(desk)).found(facts)]
 
 
 def metric_reader(desk: Desk) -> Callable[[RunSummary, str], float | None]:
     """Return what reads a metric of a run for a run query; None: the run has no such metric."""
     runs = {run.name: run for run in desk.runs()}
-    charts, known = desk.charts(), dict[str, Metric | None]()
+    charts: list[Chart] = []
+    known: dict[str, Metric | None] = {}
 
     def read(run: RunSummary, name: str) -> float | None:
         if name not in known:
+            charts[:] = charts or desk.charts()
             known[name] = named(charts, name)
         asked, stored = known[name], runs.get(run.name)
         if asked is None or stored is None:

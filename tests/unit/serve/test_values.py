@@ -79,6 +79,17 @@ def test_a_query_asks_for_values_of_metrics(desk: Desk, query: str, runs: list[s
     assert [each.name for each in runs_found(desk, query)] == runs
 
 
+def test_a_query_of_names_reads_no_other_facts(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(desk, "summary", lambda run: asked.append(run.name) or summary(run))
+    monkeypatch.setattr(desk, "charts", lambda: pytest.fail("no metric is asked for"))
+    summary = Desk.summary.__get__(desk)
+    assert [each.name for each in runs_found(desk, "a -keras")] == ["a"]
+    assert asked == []
+    assert runs_found(desk, "a -keras step>1000000") == []
+    assert asked == ["a"]
+
+
 def test_a_sweep_reads_the_same_values(desk: Desk) -> None:
     """A run that is parts alone, such as Keras', is one run and judged by its validation."""
     sweep = sweep_of(desk, SweepRequest("epoch_loss", ["keras"]))

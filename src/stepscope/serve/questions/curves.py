@@ -114,7 +114,7 @@ def chosen_runs(desk: Desk, query: str) -> tuple[list[StoredRun], list[str]]:
     every = {run.name: run for run in desk.runs()}
     if not query or query in every:
         return [desk.run(query)], []
-    chosen = [every[match.name] for match in runs_found(desk, query)]
+    chosen = runs_found(desk, query)
     if not chosen:
         named = [name.strip() for name in query.split(",") if name.strip()] or [query]
         chosen = list({run.name: run for run in map(desk.run, named)}.values())
