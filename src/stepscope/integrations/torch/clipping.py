@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -148,7 +149,7 @@ class Clips:
             return False  # after a cut the norm is another one
         if not identities <= frozenset().union(*(clip.parameters for clip in clips)):
             return False
-        return all(not clip.norm.is_cpu or bool(torch.isfinite(clip.norm)) for clip in clips)
+        return all(not clip.norm.is_cpu or isfinite(float(clip.norm)) for clip in clips)
 
 
 def norms(clips: Sequence[ClipCall | Cut]) -> list[ClipCall]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -171,7 +172,7 @@ class Gradients(SelfEnding, Gate):
         if not self.resting and not clip.parameters.isdisjoint(self._watched.identities):
             self._clips.add(clip)
             self._unclipped = None
-            if clip.norm.is_cpu and not torch.isfinite(clip.norm):
+            if clip.norm.is_cpu and not isfinite(float(clip.norm)):
                 with self._guarded(), torch.no_grad():
                     self._unclipped = self._watched.squares(clip.parameters)
 
