@@ -165,13 +165,15 @@ class Sampled:
         return self._where((self.samples.runnable_ns >= 0) & ~self._runs)
 
     @cached_property
-    def held_up(self) -> tuple[Spans, Ints]:
-        """The samples in which one that had the interpreter kept the thread from running, and how long.
+    def held_up(self) -> tuple[Spans, int]:
+        """The samples in which the thread waited for the interpreter, which another one had, and how long.
 
         While the sampler had to wait for the interpreter, so did the thread, unless it ran, or stood in a
         wait of its own.
         """
         samples = self.samples
+        if not samples.holders:
+            return Spans.empty(), 0
         ran = np.zeros(len(samples), np.int64)
         for holder in samples.holders:
             at = np.searchsorted(samples.end_ns, holder.at_ns)
@@ -179,15 +181,14 @@ class Sampled:
             np.add.at(ran, at[inside], holder.ran_ns[inside])
         length = samples.end_ns - samples.start_ns
         slept = np.where(samples.runnable_ns >= 0, np.maximum(length - samples.runnable_ns, 0), 0)
-        every = np.arange(len(samples.stacks))
-        own = self.waits_of_python(every)
+        own = self.waits_of_python(np.arange(len(samples.stacks)))
         # A holder that waits for a processor still has the interpreter.
         kept = np.where(ran >= RUNS * slept, slept, ran) * ~own[samples.stack]
         chosen = np.flatnonzero((ran > 0) & (kept > 0))
-        return Spans.of(samples.start_ns[chosen], samples.end_ns[chosen]), kept[chosen]
+        return Spans.of(samples.start_ns[chosen], samples.end_ns[chosen]), int(kept[chosen].sum())
 
     def holders(self, spans: Spans) -> list[tuple[str, Share | None, int]]:
-        """Return the threads that had the interpreter in some time: name, line, how long; most first."""
+        """Return name, line and time of each thread that had the interpreter meanwhile, the longest first."""
         found: dict[str, tuple[int, dict[SourceLine, int]]] = {}
         for holder in self.samples.holders:
             inside = spans.within(holder.at_ns - 1, holder.at_ns) > 0

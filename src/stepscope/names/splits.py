@@ -74,7 +74,7 @@ def split_tag(tag: str) -> TagSplit:
     """
     parts = tag.split("/")
     for place, part in enumerate(parts):
-        split = _word(part) if part.lower() in WORDS else _joined(_tokens(part))
+        split = _word(part) or _joined(_tokens(part))
         if split and (metric := "/".join(parts[:place] + parts[place + 1 :])):
             return TagSplit(metric, split, "path")
     for place in reversed(range(len(parts))):

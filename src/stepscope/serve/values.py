@@ -148,7 +148,7 @@ def value_of(series: Sequence[Series], reading: Reading, lower: bool | None, ste
 
 
 class AskedRun:
-    """The facts of a run, of which those that a query does not ask for are not looked up.
+    """The facts of a run, each of which is looked up once a query asks for it.
 
     Args:
         desk: Knows them.
@@ -174,13 +174,11 @@ def runs_found(desk: Desk, query: str) -> list[StoredRun]:
 def metric_reader(desk: Desk) -> Callable[[RunSummary, str], float | None]:
     """Return what reads a metric of a run for a run query; None: the run has no such metric."""
     runs = {run.name: run for run in desk.runs()}
-    charts: list[Chart] = []
     known: dict[str, Metric | None] = {}
 
     def read(run: RunSummary, name: str) -> float | None:
         if name not in known:
-            charts[:] = charts or desk.charts()
-            known[name] = named(charts, name)
+            known[name] = named(desk.charts(), name)
         asked, stored = known[name], runs.get(run.name)
         if asked is None or stored is None:
             return None

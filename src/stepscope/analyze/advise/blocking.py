@@ -118,8 +118,8 @@ def _explained(waited: Waited) -> Spans:
     mine = (trace.lane == waited.lane) & called & (trace.device < 0)
     exchanges = (trace.rank == waited.rank) & among(Kind.COLLECTIVE, Kind.SEND_RECV)[trace.kind]
     calls = rows_spans(trace, np.flatnonzero(mine | exchanges))
-    mine = waited.activities.spans(waited.lane)
-    return calls.union(mine, waited.executing, _exchanging(waited), waited.held_up)
+    activities = waited.activities.spans(waited.lane)
+    return calls.union(activities, waited.executing, _exchanging(waited), waited.held_up)
 
 
 def _exchanging(waited: Waited) -> Spans:

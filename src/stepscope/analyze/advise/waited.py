@@ -398,14 +398,16 @@ class Waited:
         sampled = self.sampled
         if sampled is None or sampled.lane != self.lane:
             return Spans.empty()
-        within, kept = sampled.held_up
+        within, kept_ns = sampled.held_up
+        if not len(within):
+            return within
         gaps = within.intersect(self.spans).minus(self.busy)
         if not len(self.executing):
             gaps = gaps.minus(rows_spans(self.trace, outermost(self.trace, self.operators)))
         order = np.argsort(gaps.start - gaps.end, kind="stable")
-        share = within.intersect(self.spans).measure_ns / max(within.measure_ns, 1)
+        share = within.intersect(self.spans).measure_ns / within.measure_ns
         length = (gaps.end - gaps.start)[order]
-        left = np.clip(round(share * kept.sum()) - (np.cumsum(length) - length), 0, length)
+        left = np.clip(round(share * kept_ns) - (np.cumsum(length) - length), 0, length)
         return Spans.of(gaps.end[order] - left, gaps.end[order])
 
     def own_lengths(self, start: Ints, end: Ints) -> Ints:

@@ -232,8 +232,7 @@ def _refused(error: duckdb.Error, query: str, database: duckdb.DuckDBPyConnectio
     elif column := NO_COLUMN.search(message):
         hint = _nearest_column(next(filter(None, column.groups())), named)
     else:
-        advice = more[0].strip() if more and not more[0].startswith(("LINE", "Candidate", "\t")) else ""
-        hint = advice
+        hint = more[0].strip() if more and not more[0].startswith(("LINE", "Candidate", "\t")) else ""
     return UsageError(f"cannot answer: {message.rstrip('!')}{place}", hint=hint or OTHER_SQL)
 
 
