@@ -163,13 +163,13 @@ ENOUGH = 150
 SWITCH_SECS = 0.000_01
 """Switch interval while sampling; Python's own 5 ms would hide whatever is shorter."""
 MIN_AGE_SECS = 1.0
-"""Age from which on the share of its life in which a thread works is told: one begins with some work."""
+"""A thread that is younger counts as this old: each has some work when it begins."""
 OTHERS_WORK = 0.25
-"""Share of the time in which other threads run, from which on the program's own switch interval stays: how
-long they keep the training thread from running depends on it."""
+"""If other threads run for this share of the time, the program keeps its own switch interval: how long they
+keep the training thread from running depends on it."""
 HALF = 0.5
-"""Least share of the sampler's wait in which another thread ran for it to be the one waited for, and share of
-a switch interval from which on the sampler did wait."""
+"""The sampler waited if it is late by this share of a switch interval, and it waited for the threads that ran
+for this share of the wait."""
 MIN_LOOKS = 3
 """Looks after which it can be told whether other threads run."""
 MOST_SAMPLES = 50_000
@@ -214,7 +214,7 @@ class StackSampler:
         """Times and stacks of threads that run Python for another runtime, by thread."""
         self._others = OtherThreads()
         self._held: dict[int, HeldBy] = {}
-        """By thread that Python started, when it had the interpreter while the sampler waited for it."""
+        """The times at which the sampler waited for each thread that Python started."""
         self._halt = threading.Lock()
         self._thread: threading.Thread | None = None
         self._switch_s = sys.getswitchinterval()
@@ -470,12 +470,12 @@ class OtherThreads:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[ThreadTime, int]] = {}
-        """By the kernel's number of a thread, with its time at the last look."""
+        """The time of each thread at the last look, by the kernel's number of it."""
         self.total_ns = 0
-        """How long all of them together have since the first look."""
+        """How long all of them together have run or waited since the first look."""
 
     def ran(self, without: Collection[int]) -> dict[int, int]:
-        """Return how long each has since the last look, by its identity; those seen twice."""
+        """Return how long each has run or waited since the last look, by its identity, without new ones."""
         known, ran = {}, {}
         for ident, thread in list(threading._active.items()):  # type: ignore[attr-defined]
             number = thread.native_id
@@ -521,7 +521,7 @@ class OtherThreads:
 
 @dataclass
 class HeldBy:
-    """When a thread had the interpreter while the sampler waited, how long it had run, and its stacks."""
+    """The samples that a thread made late: their times, how long it had run by each, and its stacks."""
 
     thread: str
     times: list[int] = field(default_factory=list)

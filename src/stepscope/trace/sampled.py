@@ -49,7 +49,7 @@ class Holder:
 
     Attributes:
         thread: Its name.
-        at_ns: The samples that came late for its sake, by their end, in the trace's time.
+        at_ns: The samples that it made late, by their end, in the trace's time.
         ran_ns: How long it had run since the sample before each.
         stack: Its stack then, as a number into the stacks of the samples.
     """

@@ -533,15 +533,15 @@ CAUSES: tuple[Cause, ...] = (
         "interpreter-held",
         interpreter_held,
         lambda evidence: (
-            f"the training thread waits while {evidence['thread'] or 'another thread'} runs Python, which "
-            "one thread at a time can, for"
+            f"the training thread waits while {evidence['thread'] or 'another thread'} holds the Python "
+            "interpreter, for"
         ),
         {
             "": "give this work to a process of its own (multiprocessing), or do it less often; a call that "
             "runs long outside of Python, as of NumPy on large arrays, holds nobody up"
         },
-        f"no other thread runs Python for long, or the steps without these waits would not be {WORTH:.0%} "
-        "shorter",
+        "no other thread holds the interpreter for long, or the steps without these waits would not be "
+        f"{WORTH:.0%} shorter",
         formula=(
             "gain without the longest gaps between operators of T, as long in all as T slept while another "
             "thread that Python started ran and the sampler of stacks had to wait for the interpreter, too, "
