@@ -62,7 +62,7 @@ class HealthHook(Hook):
 
     It receives numbers on the writer's thread and judges them there about once a second: the training
     does not wait. A finding is written to the run when it opens and when it closes; ``docs/guides/health.md``
-    has all rules. If the finding is severe enough, the actions run when it opens: ``call`` on the writer's
+    has all rules. The actions run when the finding opens or becomes severe enough: ``call`` on the writer's
     thread, ``checkpoint`` in the training thread after the current step.
 
     Args:
@@ -133,6 +133,7 @@ class HealthHook(Hook):
         self._lock = threading.Lock()
         self._judged_to = self._heard = float("-inf")
         self._save_asked = False
+        self._captured: set[tuple[str, int]] = set()
         self._acted: set[tuple[str, int]] = set()
         self._own: dict[tuple[str, int], tuple[tuple[dict[str, Any], ...], tuple[str, ...]]] = {}
         self._trainer = 0
@@ -249,14 +250,15 @@ class HealthHook(Hook):
         for finding_ in self._monitor.news():
             finding = self._located(run, finding_)
             write(run, finding)
-            name = finding.rule, finding.number
-            if not finding.is_open or name in self._acted:
+            if not finding.is_open:
                 continue
-            self._acted.add(name)
-            rank = SEVERITIES.index(finding.severity)
-            if rank <= max(self._severity, SEVERITIES.index("medium")):
+            # One that costs little when it opens may cost much later: an action runs once it is severe enough.
+            name, rank = (finding.rule, finding.number), SEVERITIES.index(finding.severity)
+            if name not in self._captured and rank <= max(self._severity, SEVERITIES.index("medium")):
+                self._captured.add(name)
                 self._ask_capture(run, finding)
-            if rank <= self._severity:
+            if name not in self._acted and rank <= self._severity:
+                self._acted.add(name)
                 self._act(run, finding)
 
         failures = self._monitor.failures

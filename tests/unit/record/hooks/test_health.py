@@ -223,6 +223,21 @@ def test_a_capture_is_asked_from_medium_on_and_the_rest_as_given(tmp_path, monke
     assert (len(asked), called) == (captured, [])
 
 
+def test_each_action_runs_once_when_a_finding_becomes_severe_enough(tmp_path, monkeypatch):
+    first = HealthHook()
+    train(tmp_path, first, BAD)
+    asked, called, counts = [], [], []
+    hook = HealthHook(capture=asked.append, call=called.append)
+    with ss.Run(tmp_path / "b", hooks=[hook]) as run, monkeypatch.context() as patched:
+        for severity in ("low", "medium", "high", "high", "medium"):
+            findings = [replace(first.findings[0], severity=severity)]
+            patched.setattr(type(hook._monitor), "news", lambda _, findings=findings: findings)
+            hook._tell(run)
+            counts.append((len(asked), len(called)))
+        patched.undo()
+    assert counts == [(0, 0), (1, 0), (1, 1), (1, 1), (1, 1)]
+
+
 def test_a_finding_makes_the_profiler_capture_the_steps_that_follow(tmp_path):
     profiler = ss.ProfilerHook(num_steps=2, backend="python", analyse=False)
     train(tmp_path, HealthHook(capture=True), BAD, more=[profiler], slowly=True)
