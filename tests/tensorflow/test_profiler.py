@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import threading
 from pathlib import Path
@@ -16,6 +17,7 @@ import stepscope as ss
 from stepscope.trace.tfprof import find_profile
 
 tf = pytest.importorskip("tensorflow", reason="captures TensorFlow's steps")
+training_util: Any = importlib.import_module("tensorflow.python.training.training_util")
 pytestmark = pytest.mark.filterwarnings("default")
 STEPS = 20
 
@@ -24,7 +26,7 @@ def pointers(run: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted((run / "profiles").glob("*.profile.json"))]
 
 
-def estimator(folder: Path) -> tuple[Any, Any]:
+def estimator(folder: Path, *, reads_first: bool = False) -> tuple[Any, Any]:
     v1 = tf.compat.v1
 
     def model(features: Any, labels: Any, mode: str) -> Any:
@@ -33,7 +35,11 @@ def estimator(folder: Path) -> tuple[Any, Any]:
         if mode == "eval":
             return tf.estimator.EstimatorSpec(mode, loss=loss)
         step = v1.train.get_global_step()
-        train = v1.train.GradientDescentOptimizer(0.01).minimize(loss, global_step=step)
+        # TensorFlow's hook counts from a step that it reads beside the training, sometimes after it was
+        # increased: its captures then come one step early. With ``reads_first`` they cannot.
+        read = training_util._get_or_create_global_step_read()
+        with tf.control_dependencies([read] if reads_first else []):
+            train = v1.train.GradientDescentOptimizer(0.01).minimize(loss, global_step=step)
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
 
     def data() -> Any:
@@ -89,7 +95,7 @@ def taken(folder: Path) -> list[int]:
 def test_steps_and_files_are_those_of_the_original(tmp_path: Path, every: int, captured: list[int]) -> None:
     from stepscope.integrations.tensorflow import ProfilerHook
 
-    made, data = estimator(tmp_path)
+    made, data = estimator(tmp_path, reads_first=True)
     run, theirs = tmp_path / "run", tmp_path / "theirs"
     theirs.mkdir()
     for steps in (21, 10):
