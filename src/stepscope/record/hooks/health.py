@@ -252,7 +252,7 @@ class HealthHook(Hook):
             write(run, finding)
             if not finding.is_open:
                 continue
-            # One that costs little when it opens may cost much later: an action runs once it is severe enough.
+            # One that costs little when it opens may cost much later: an action waits for that.
             name, rank = (finding.rule, finding.number), SEVERITIES.index(finding.severity)
             if name not in self._captured and rank <= max(self._severity, SEVERITIES.index("medium")):
                 self._captured.add(name)
