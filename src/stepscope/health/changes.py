@@ -215,7 +215,11 @@ def change_log(series: Iterable[RecordedSeries], events: Iterable[Event] = ()) -
         changes = (
             set_changes(facts)
             if stream.role in SETTINGS
-            else repeated(facts.changes(chances[stream.role in MAIN], until=until, until_step=until_step))
+            else repeated(
+                change
+                for change in facts.changes(chances[stream.role in MAIN], until=until, until_step=until_step)
+                if not _is_progress(stream, change)
+            )
         )
         if (again := _comes_again(stream, columns)) is not None:
             changes = [*changes, again]
@@ -310,8 +314,17 @@ def set_changes(facts: Facts) -> list[Recurring]:
     return changes
 
 
-def repeated(changes: Sequence[Change]) -> list[Recurring]:
+def _is_progress(stream: Stream, change: Change) -> bool:
+    """Return whether a series goes slowly the way that it goes while a model learns: that is no change."""
+    if change.kind != "drift" or stream.role not in MAIN or change.before is None or change.after is None:
+        return False
+    falls = stream.role != "reward" and stream.lower_is_better is not False
+    return falls == (change.after < change.before)
+
+
+def repeated(changes: Iterable[Change]) -> list[Recurring]:
     """Return changes, of which those that come again at equal distances are one."""
+    changes = list(changes)
     jumps = [change for change in changes if change.kind == "jump"]
     rises = [change for change in jumps if (change.after or 0) > (change.before or 0)]
     counts: list[Recurring] = []

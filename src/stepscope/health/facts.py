@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.health.noise import rise_chance
 from stepscope.health.ring import MAD_TO_SIGMA
 from stepscope.kernels import facts as kernel
 from stepscope.kernels import warn_if_uncompiled
@@ -35,8 +36,8 @@ SCALES = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 through noise."""
 FEW = 64
 """Points below which lines of several lengths cannot be compared with each other; a level test is made."""
-COIN = 0.01
-"""Chance at which as many rises of successive blocks of a fair coin would be: a drift goes one way."""
+RISES = 0.01
+"""Chance at which noise alone would rise as clearly from the least block on: a drift goes one way."""
 NEAR = 32
 """Points before and after a jump whose medians are its levels."""
 LEFT = 0.6
@@ -697,9 +698,9 @@ class Drift(NamedTuple):
 def drift(values: Floats, chance: float) -> Drift | None:
     """Return the last slow change of a series: from some place on it rises, or falls, until its end.
 
-    Two lines that meet are fitted to the medians of blocks, for blocks of several sizes. The rise of the
-    second one counts against what the blocks leave of the fit, which neighbours that err alike make larger:
-    a random walk leaves much. The signs of the differences of successive blocks must also go one way.
+    Two lines that meet, each of which may be bent, are fitted to the medians of blocks, for blocks of several
+    sizes. The rise of the second one counts against what the blocks leave of the fit, which neighbours that
+    err alike make larger: a random walk leaves much. The blocks must also rise by their ranks.
     Positive values are also asked for their logarithms: what grows by a share of itself, as gradients do that
     explode, bends everywhere in values and at one place in logarithms.
 
@@ -708,9 +709,9 @@ def drift(values: Floats, chance: float) -> Drift | None:
         chance: Of a false one.
     """
     best: Drift | None = None
-    for blocks in (12, 24, 48):
-        if len(values) < 2 * blocks:
-            break
+    if len(values) < 12:
+        return None
+    for blocks in sorted({min(blocks, len(values)) for blocks in (12, 24, 48)}):
         edges = np.linspace(0, len(values), blocks + 1).astype(int)
         level = np.array([_median(values[a:b]) for a, b in pairwise(edges.tolist())])
         logarithms = np.log(level) if level.min() > 0 else None
@@ -725,6 +726,35 @@ def drift(values: Floats, chance: float) -> Drift | None:
     return best
 
 
+class _Shapes(NamedTuple):
+    """Two lines that meet, of each possible place, and the same of which one or both are bent.
+
+    Attributes:
+        bases: Orthonormal, of the shape [shapes, count, columns]; columns that a shape lacks are zero.
+        knots: Where they meet.
+        free: Points that a shape and its knot leave free.
+    """
+
+    bases: Floats
+    knots: NDArray[np.int64]
+    free: NDArray[np.int64]
+
+
+@lru_cache(maxsize=16)
+def _shapes(count: int) -> _Shapes:
+    place, bases, knots, free = np.arange(count, dtype=np.float64), [], [], []
+    for knot in range(2, count - 3):
+        after, before = np.maximum(place - knot, 0), np.maximum(knot - place, 0)
+        columns = [np.ones(count), place, after, after * after, before * before]
+        for used in range(3, 6):
+            basis = np.zeros((count, 5))
+            basis[:, :used] = np.linalg.qr(np.stack(columns[:used], axis=1))[0]
+            bases.append(basis)
+            knots.append(knot)
+            free.append(count - used - 1)
+    return _Shapes(np.array(bases), np.array(knots), np.array(free))
+
+
 def _bend(level: Floats, edges: NDArray[np.int64], chance: float) -> Drift | None:
     """Return the place from which block medians rise until the end, if they did not rise before it."""
     low = int(level[: len(level) - 4].argmin())
@@ -733,23 +763,20 @@ def _bend(level: Floats, edges: NDArray[np.int64], chance: float) -> Drift | Non
     begin = int(high[-1]) + 1 if len(high) else 0
     level, edges, low = level[begin:], edges[begin:], low - begin
     count = len(level)
-    if count < 8:
+    if count < 8 or low < 2 or rise_chance(level[low:]) > RISES:
         return None
-    rises = np.diff(level[low:]) > 0
-    if low < 2 or _tail(int(rises.sum()), len(rises)) > COIN:
-        return None
-    place = np.arange(count, dtype=np.float64)
-    fits = []
-    for knot in range(2, count - 3):
-        basis, _ = np.linalg.qr(np.c_[np.ones(count), place, np.maximum(place - knot, 0)])
-        rest = level - basis @ (basis.T @ level)
-        fits.append((float(rest @ rest), knot, rest))
-    misfit, knot, rest = min(fits, key=lambda fit: fit[0])
-    before, after = float(np.median(level[max(0, knot - 3) : knot + 1])), float(np.median(level[-3:]))
+    shapes = _shapes(count)
+    rests = level - (shapes.bases @ (shapes.bases.transpose(0, 2, 1) @ level)[:, :, None])[:, :, 0]
+    misfits = (rests * rests).sum(axis=1)
+    least = int((misfits / shapes.free).argmin())
+    misfit, knot, rest = float(misfits[least]), int(shapes.knots[least]), rests[least]
     # Neighbours that err alike hold less: the noise of so many independent blocks is larger by this factor.
     alike = min(max(float(rest[1:] @ rest[:-1]) / max(misfit, 1e-300), 0.0), 0.95)
-    noise = math.sqrt(misfit / (count - 4) * (1 + alike) / (1 - alike))
-    noise = max(noise, _wandering(level[knot:]))
+    noise = math.sqrt(misfit / float(shapes.free[least]) * (1 + alike) / (1 - alike))
+    near = shapes.knots[misfits <= misfit + 9 * noise * noise]
+    begins, ends = int(near.min()), int(near.max())
+    noise = max(noise, _wandering(level[begins:]))
+    before, after = float(np.median(level[max(0, knot - 3) : knot + 1])), float(np.median(level[-3:]))
     size = (after - before) / max(noise, 1e-9 * float(np.abs(level).max()), 1e-300)
     earlier = (level[knot] - level[0]) / max(knot, 1)
     later = (level[-1] - level[knot]) / (count - 1 - knot)
@@ -757,12 +784,11 @@ def _bend(level: Floats, edges: NDArray[np.int64], chance: float) -> Drift | Non
     # A series that rose before as it does after has not changed, nor has one that a single line fits as well.
     if size < limit or earlier > 0.25 * later:
         return None
-    line, _ = np.linalg.qr(np.c_[np.ones(count), place])
+    line, _ = np.linalg.qr(np.c_[np.ones(count), np.arange(count)])
     straight = level - line @ (line.T @ level)
     if float(straight @ straight) - misfit < (limit * noise) ** 2:
         return None
-    near = [at for other, at, _ in fits if other <= misfit + 9 * noise * noise]
-    first, last = edges[max(min(near) - 1, 0)], edges[min(max(near) + 1, count)] - 1
+    first, last = edges[max(begins - 1, 0)], edges[min(ends + 1, count)] - 1
     return Drift(int(edges[knot]), int(first), int(last), before, after, size)
 
 
@@ -772,16 +798,12 @@ def _wandering(level: Floats) -> float:
     The correlation of its differences says how much of both it is; their mean is taken off.
     """
     apart = np.diff(level)
-    apart -= _median(apart)
-    usual = MAD_TO_SIGMA * _median(np.abs(apart))
+    line, _ = np.linalg.qr(np.c_[np.ones(len(apart)), np.arange(len(apart))])
+    apart -= line @ (line.T @ apart)
+    usual = MAD_TO_SIGMA * _median(np.abs(apart)) * math.sqrt(len(apart) / max(len(apart) - 2, 1))
     alike = float(apart[1:] @ apart[:-1]) / max(float(apart @ apart), 1e-300)
     alike = min(max(alike, -0.5), 0.5)
     return usual * math.sqrt((1 + 2 * alike) * len(apart) + max(-2 * alike, 0.0))
-
-
-def _tail(heads: int, throws: int) -> float:
-    """Return the chance of at least so many heads of a fair coin."""
-    return sum(math.comb(throws, count) for count in range(heads, throws + 1)) / 2.0**throws
 
 
 SORTED = 64

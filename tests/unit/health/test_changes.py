@@ -149,3 +149,18 @@ def test_single_values_that_come_again_are_one_change_and_others_none():
     assert "→ 9, the first of 8 times at equal distances, the last at step 950" in again.text
     once = np.where(np.isin(steps, (350, 470, 500, 731)), 9.0, values)
     assert change_log([RecordedSeries("train/loss", steps[200:], once[200:], 1e9 + steps[200:])]) == []
+
+
+def test_a_slow_change_for_the_better_is_what_a_training_does_and_one_for_the_worse_is_logged():
+    steps = np.arange(1, 401)
+    turn = np.maximum(steps - 200, 0) / 200
+    noise = 0.01 * np.random.default_rng(2).normal(size=400)
+    groups = change_log(
+        [
+            RecordedSeries(tag, steps, 1 + sign * 0.5 * turn + noise, 1e9 + steps)
+            for sign, tags in ((1, ("val/loss", "val/accuracy")), (-1, ("test/loss", "test/accuracy")))
+            for tag in tags
+        ]
+    )
+    logged = {each.tag: each.change.kind for group in groups for each in group.changes}
+    assert logged == {"val/loss": "drift", "test/accuracy": "drift"}

@@ -1,0 +1,36 @@
+"""Twenty more trainings, whose answers were written before any was judged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.unseen_fields import FAULTY, SOUND
+
+from stepscope.health import Monitor
+from stepscope.health.changes import RecordedSeries, change_log
+
+CHANGING = [made for made, answer in FAULTY.items() if answer.is_change]
+
+
+def findings_of(series):
+    monitor = Monitor()
+    for tag, columns in series.items():
+        monitor.take(tag, *columns)
+    monitor.finish()
+    return monitor.verdict.findings
+
+
+@pytest.mark.parametrize("field", SOUND)
+def test_a_sound_training_is_left_alone(field):
+    for seed in (7, 8, 9):
+        assert findings_of(SOUND[field](np.random.default_rng(seed))) == []
+
+
+@pytest.mark.parametrize("made", CHANGING, ids=lambda made: made.__name__)
+def test_a_change_is_in_the_log_with_its_onset(made):
+    first, last = FAULTY[made].onset
+    for seed in (7, 8):
+        series = made(np.random.default_rng(seed))
+        groups = change_log(RecordedSeries(tag, *columns) for tag, columns in series.items())
+        changes = [each.change for group in groups for each in group.changes if each.tag in FAULTY[made].tags]
+        assert any(each.first_step <= last and first <= each.last_step for each in changes), groups
