@@ -158,18 +158,17 @@ class Marked:
         self.times.append(time.thread_time())
         return self.body(x).pow(2).mean()
 
-    def per_step(self) -> float:
-        """Return the median seconds of processor time from one call to the next, of those after the first."""
-        steps = [after - before for before, after in pairwise(self.times)]
-        return statistics.median(steps[FIRST_STEPS:])
+    def steps(self) -> list[float]:
+        """Return the seconds of processor time from one call to the next, of those after the first."""
+        return [after - before for before, after in pairwise(self.times)][FIRST_STEPS:]
 
 
 WIDTH, ROWS, TRAINER_STEPS, FIRST_STEPS = 768, 256, 60, 15
 """Of a trainer's model, its batches and its steps; and how many of these warm up and are not counted."""
 
 
-def lightning(torch: Any) -> float:
-    """Train by Lightning; return seconds of processor time per step."""
+def lightning(torch: Any) -> list[float]:
+    """Train by Lightning; return seconds of processor time of each step."""
     from lightning import LightningModule, Trainer
 
     marked = Marked(torch)
@@ -190,11 +189,11 @@ def lightning(torch: Any) -> float:
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
     trainer = Trainer(max_steps=TRAINER_STEPS, logger=False, accelerator="cpu", **quiet)
     trainer.fit(Net(), torch.utils.data.DataLoader(marked.data, ROWS))
-    return marked.per_step()
+    return marked.steps()
 
 
-def transformers(torch: Any) -> float:
-    """Train by the Trainer of Transformers; return seconds of processor time per step."""
+def transformers(torch: Any) -> list[float]:
+    """Train by the Trainer of Transformers; return seconds of processor time of each step."""
     from transformers import Trainer, TrainingArguments
 
     marked = Marked(torch)
@@ -218,7 +217,7 @@ def transformers(torch: Any) -> float:
             **options,
         )
         Trainer(Net(), settings, train_dataset=marked.data).train()
-    return marked.per_step()
+    return marked.steps()
 
 
 def trainer_cost(torch: Any, name: str, installed: Installed, pairs: int) -> dict[str, Any]:
@@ -236,22 +235,28 @@ def trainer_cost(torch: Any, name: str, installed: Installed, pairs: int) -> dic
     import_module(f"{launch.__name__}.{name}").install(module)
     ours = getattr(module.Trainer, method)
     differences, usual = [], []
+    single: dict[bool, list[float]] = {False: [], True: []}
     for pair in range(-1, pairs):
         times = {}
         for with_us in (False, True) if pair % 2 else (True, False):
             installed.put(there=with_us)
             setattr(module.Trainer, method, ours if with_us else bare)
-            times[with_us] = train(torch)
+            steps = train(torch)
+            times[with_us] = statistics.median(steps)
+            single[with_us] += steps if pair >= 0 else []
         if pair >= 0:
             usual.append(times[False])
             differences.append(times[True] - times[False])
     quarters = statistics.quantiles(differences, n=4)
     more, base = statistics.median(differences), statistics.median(usual)
+    fast = {with_us: statistics.quantiles(steps, n=10)[0] for with_us, steps in single.items()}
     return {
         "bare_us": round(1e6 * base, 1),
         "more_us": round(1e6 * more, 1),
         "more_us_quarters": [round(1e6 * quarters[0], 1), round(1e6 * quarters[2], 1)],
         "ratio": round(more / base, 4),
+        "fast_more_us": round(1e6 * (fast[True] - fast[False]), 1),
+        "fast_ratio": round(fast[True] / fast[False] - 1, 4),
     }
 
 

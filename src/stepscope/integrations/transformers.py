@@ -58,6 +58,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
         self._alone = Problems()
         self._training = False
         self._tokens = 0
+        self._examples, self._ranks = 0, 1
         self._stepper: Stepper | None = None
         self._stop: Stop | None = None
         self._watch: Watch | None = None
@@ -91,6 +92,9 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
             run.expect_steps(state.max_steps)
         holder.describe(_facts(args, more.get("model")))
         self._training, self._tokens = True, state.num_input_tokens_seen
+        # These ask which devices there are, too much for every step.
+        self._examples = args.train_batch_size * args.gradient_accumulation_steps
+        self._ranks = max(args.world_size, 1)
         self._stepper, self._stop = Stepper(run), Stop(run, state.logging_steps)
         self._attach(run, more.get("model"), more.get("optimizer"))
 
@@ -123,8 +127,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
         if self._stepper is None or self._stop is None or self._holder is None:
             return
         tokens, self._tokens = state.num_input_tokens_seen - self._tokens, state.num_input_tokens_seen
-        examples = args.train_batch_size * args.gradient_accumulation_steps
-        self._holder.run().count(examples=examples, tokens=int(tokens) // max(args.world_size, 1))
+        self._holder.run().count(examples=self._examples, tokens=int(tokens) // self._ranks)
         self._stepper.end()
         if self._stop.after(self.step_of(state)):
             control.should_training_stop = True

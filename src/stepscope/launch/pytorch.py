@@ -83,9 +83,12 @@ def _watch_scalers(torch: ModuleType, loop: Loop) -> None:
 
 
 def _watch_evaluation(torch: ModuleType, loop: Loop) -> None:
-    """Leave the time between ``model.eval()`` and ``model.train()`` out of the step around it."""
+    """Leave the time between ``model.eval()`` and ``model.train()`` out of the step around it.
+
+    ``train`` calls itself for every module within, so it is wrapped during evaluations alone.
+    """
     module = torch.nn.Module
-    evaluate, train = module.eval, module.train
+    evaluate = module.eval
     paused: list[tuple[Any, Any, int, float]] = []
 
     @wraps(evaluate)
@@ -96,19 +99,27 @@ def _watch_evaluation(torch: ModuleType, loop: Loop) -> None:
             pause = run.pause("evaluation")
             pause.__enter__()
             paused.append((self, pause, run.step_counter.done, perf_counter()))
+            wait_for_train()
         return evaluate(self)
 
-    @wraps(train)
-    def training(self: Any, mode: bool = True) -> Any:
-        if paused and mode and paused[0][0] is self:
-            _, pause, done, begun = paused.pop()
-            pause.__exit__(None, None, None)
-            run = process.opened
-            if run is not None and run.step_counter.done == done:
-                loop.evaluated(begun)
-        return train(self, mode)
+    def wait_for_train() -> None:
+        train = module.train
 
-    module.eval, module.train = eval, training
+        @wraps(train)
+        def training(self: Any, mode: bool = True) -> Any:
+            if paused and mode and paused[0][0] is self:
+                _, pause, done, begun = paused.pop()
+                pause.__exit__(None, None, None)
+                run = process.opened
+                if run is not None and run.step_counter.done == done:
+                    loop.evaluated(begun)
+                if module.train is training:  # else somebody else has wrapped it meanwhile
+                    module.train = train
+            return train(self, mode)
+
+        module.train = training
+
+    module.eval = eval
 
 
 class FurtherModels(Hook):

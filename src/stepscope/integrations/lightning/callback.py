@@ -19,8 +19,8 @@ from stepscope.record.endings import outcome
 from stepscope.record.problems import Problems, Reporter
 from stepscope.record.steps import Pause
 
-FETCH = "train_dataloader_next"
-"""How Lightning's profiler calls the wait for a batch."""
+FETCHES = "_on_before_fetch", "_on_after_fetch"
+"""Methods of Lightning's loop that are called before and after the wait for a batch."""
 SETTINGS = (
     "max_epochs",
     "max_steps",
@@ -105,7 +105,7 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
         self._watch = watch(trainer.model, trainer.optimizers, run, scaler=scaler, **self._watching)
         self._stepper = Stepper(run)
         self._stop = Stop(run, trainer.log_every_n_steps)
-        self._restore = _listen(trainer.profiler, self._stepper)
+        self._restore = _listen(trainer, self._stepper)
 
     def step_of(self, trainer: Any) -> int | None:
         """Return the number under which Lightning will log this step, None if it does not tell."""
@@ -190,37 +190,42 @@ def _settings(trainer: Any) -> dict[str, Any]:
 
 def _accumulates(trainer: Any) -> bool:
     """Return whether the batch that ended was not the last one of its step."""
+    if trainer.accumulate_grad_batches == 1:
+        return False
     asks = getattr(trainer.fit_loop, "_should_accumulate", None)
     return bool(asks()) if callable(asks) else False
 
 
-def _listen(profiler: Any, stepper: Stepper) -> Callable[[], None]:
-    """Learn from Lightning's profiler, whichever it is, when a batch is requested and when it arrives.
+def _listen(trainer: Any, stepper: Stepper) -> Callable[[], None]:
+    """Learn from Lightning when a batch is requested and when it arrives.
 
-    Between two batches lie validation, checkpoints and other callbacks too; only the profiler is told of the
-    wait alone.
+    Between two batches lie validation, checkpoints and other callbacks too. Lightning tells its profiler of
+    the wait alone, among thirty other actions of a step; its loop has a method for each end of the wait.
 
     Returns:
         The function that undoes it.
     """
-    start, stop = profiler.start, profiler.stop
+    loop = getattr(trainer.fit_loop, "epoch_loop", None)
+    before, after = (getattr(loop, name, None) for name in FETCHES)
+    if not (callable(before) and callable(after)):
+        return lambda: None  # the wait is unknown
 
-    def started(action: str) -> None:
-        start(action)
-        if action.endswith(FETCH):
-            stepper.asking()
+    def asking() -> None:
+        before()
+        stepper.asking()
 
-    def stopped(action: str) -> None:
-        if action.endswith(FETCH):
-            stepper.got()
-        stop(action)
+    def got() -> None:
+        stepper.got()
+        after()
+
+    ours = dict(zip(FETCHES, (asking, got), strict=True))
+    vars(loop).update(ours)
 
     def restore() -> None:
-        for name, ours in (("start", started), ("stop", stopped)):
-            if vars(profiler).get(name) is ours:
-                delattr(profiler, name)
+        for name, function in ours.items():
+            if vars(loop).get(name) is function:
+                delattr(loop, name)
 
-    profiler.start, profiler.stop = started, stopped
     return restore
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -83,8 +84,17 @@ class Cut:
 class Listener(Protocol):
     """A listener for clipping."""
 
-    def clipped(self, clip: ClipCall) -> None:
-        """Take note of it."""
+    @property
+    def resting(self) -> bool:
+        """Whether it measures nothing now: what is clipped meanwhile costs nothing."""
+
+    def clipped(self, clip: ClipCall, begun: float) -> None:
+        """Take note of it.
+
+        Args:
+            clip: The call.
+            begun: When it was made, by ``time.perf_counter``: noting it is a part of what measuring costs.
+        """
 
     def cut(self, gradients: Sequence[Tensor]) -> None:
         """Look at gradients whose values are about to be clipped."""
@@ -175,7 +185,8 @@ def total(norms: list[Tensor]) -> Tensor:
 
 
 _lock = threading.Lock()
-_listeners: weakref.WeakSet[Any] = weakref.WeakSet()
+_listeners: tuple[weakref.ref[Any], ...] = ()
+"""Replaced rather than changed, as they are gone through in each step."""
 _wrapped: list[Wrapped] = []
 _kind = threading.local()
 GROUPING = "_group_tensors_by_device_and_dtype"
@@ -184,8 +195,9 @@ GROUPING = "_group_tensors_by_device_and_dtype"
 
 def listen(listener: Listener) -> None:
     """Report every clipping call to a listener, until ``ignore``."""
+    global _listeners
     with _lock:
-        _listeners.add(listener)
+        _listeners = (*_without(listener), weakref.ref(listener))
         if not _wrapped and hasattr(clip_grad, "_clip_grads_with_norm_"):
             _wrapped.append(Wrapped("_get_total_norm", "get_total_norm", _note_kind))
             _wrapped.append(Wrapped("_clip_grads_with_norm_", "clip_grads_with_norm_", _note_clip))
@@ -195,16 +207,26 @@ def listen(listener: Listener) -> None:
 
 def ignore(listener: Listener) -> None:
     """Tell a listener no more."""
+    global _listeners
     with _lock:
-        _listeners.discard(listener)
+        _listeners = _without(listener)
         while _wrapped and not _listeners:
             _wrapped.pop().undo()
+
+
+def _without(listener: Listener) -> tuple[weakref.ref[Any], ...]:
+    return tuple(ref for ref in _listeners if (other := ref()) is not None and other is not listener)
+
+
+def _awake() -> list[Any]:
+    alive = [ref() for ref in _listeners]
+    return [listener for listener in alive if listener is not None and not listener.resting]
 
 
 def _note_kind(original: Any) -> Any:
     def get_total_norm(tensors: Any, norm_type: float = 2.0, *more: Any, **named: Any) -> Any:
         norm = original(tensors, norm_type, *more, **named)
-        _kind.last = (norm, float(norm_type))
+        _kind.last = (norm, norm_type)
         return norm
 
     return get_total_norm
@@ -224,7 +246,7 @@ def _note_clip(original: Any) -> Any:
 def _note_cut(original: Any) -> Any:
     def group_tensors_by_device_and_dtype(tensors: Any, *more: Any, **named: Any) -> Any:
         if sys._getframe(1).f_code.co_name == "clip_grad_value_":
-            for listener in tuple(_listeners):
+            for listener in _awake():
                 listener.cut(tensors[0])
         return original(tensors, *more, **named)
 
@@ -233,11 +255,14 @@ def _note_cut(original: Any) -> Any:
 
 def _tell(parameters: list[Any], max_norm: Any, total_norm: Any) -> None:
     try:
+        begun, listeners = time.perf_counter(), _awake()
+        if not listeners:
+            return
         norm, kind = getattr(_kind, "last", (None, 2.0))
         _kind.last = (None, 2.0)
-        if norm is total_norm and kind != 2.0:
+        if norm is total_norm and float(kind) != 2.0:
             gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-            for listener in tuple(_listeners):
+            for listener in listeners:
                 listener.cut(gradients)
             return
         if not isinstance(total_norm, Tensor):
@@ -249,7 +274,7 @@ def _tell(parameters: list[Any], max_norm: Any, total_norm: Any) -> None:
             total_norm = distributed.to_local()
         # A copy: what torch returns is the user's, who may change it in place.
         clip = ClipCall(total_norm.detach().clone(), float(max_norm), frozenset(map(id, parameters)))
-        for listener in tuple(_listeners):
-            listener.clipped(clip)
+        for listener in listeners:
+            listener.clipped(clip, begun)
     except Exception:  # noqa: BLE001  clipping must go on whatever is given
         return

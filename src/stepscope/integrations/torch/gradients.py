@@ -140,7 +140,7 @@ class Gradients(SelfEnding, Gate):
         self._clips = Clips()
         self._pace, self._budget = Pace(), SamplingBudget(hook, self._sampling)
         self._normed: tuple[Norms, int] | None = None
-        self._norm_seconds = 0.0
+        self._norm_seconds = self._clip_seconds = 0.0
         self._unclipped: Array | None = None
         self._count = self._short = -1
         self._failures = self._thorough = 0
@@ -167,19 +167,19 @@ class Gradients(SelfEnding, Gate):
 
     # --- what the integration calls -----------------------------------------------------------------
 
-    def clipped(self, clip: ClipCall) -> None:
+    def clipped(self, clip: ClipCall, begun: float) -> None:
         """Note a call that clips, if it is about these parameters."""
-        if not self.resting and not clip.parameters.isdisjoint(self._watched.identities):
+        if not clip.parameters.isdisjoint(self._watched.identities):
             self._clips.add(clip)
             self._unclipped = None
             if clip.norm.is_cpu and not isfinite(float(clip.norm)):
                 with self._guarded(), torch.no_grad():
                     self._unclipped = self._watched.squares(clip.parameters)
+            self._clip_seconds += time.perf_counter() - begun
 
     def cut(self, gradients: Sequence[Tensor]) -> None:
         """Measure the norm of gradients whose values are about to be clipped."""
-        if self.resting:
-            return
+        begun = time.perf_counter()
         with self._guarded(), torch.no_grad():
             number = self._run.current_step
             due = self._sampling.ahead(self._count + 1 if number is None else number)
@@ -196,6 +196,7 @@ class Gradients(SelfEnding, Gate):
                 wait = measure.measure(table, parts, squares_only=True)
                 identities = frozenset(id(share.entry.parameter) for share in shares)
                 self._clips.add(Cut(identities, tuple(row for row, _ in parts), table, wait))
+        self._clip_seconds += time.perf_counter() - begun
 
     def before_step(self, step: int) -> None:
         """Look at the ranks' own gradients if the step is to be measured."""
@@ -325,7 +326,7 @@ class Gradients(SelfEnding, Gate):
             if sample is not None:
                 sample.clips.extend(self._clips.take())
                 sample.gradients(optimizer, self._shares(optimizer, sample))
-                sample.seconds += time.perf_counter() - begun
+                sample.seconds += time.perf_counter() - begun + self._spent_on_clips()
         return None
 
     def _rest_after(self, number: int) -> None:
@@ -397,7 +398,7 @@ class Gradients(SelfEnding, Gate):
             if sample is not None:
                 reading = sample.reading(optimizer, self._shares(optimizer, sample))
                 reading.clips.extend(self._clips.take())
-                sample.seconds += time.perf_counter() - begun
+                sample.seconds += time.perf_counter() - begun + self._spent_on_clips()
                 return reading
         return None
 
@@ -464,6 +465,11 @@ class Gradients(SelfEnding, Gate):
             sample.seconds += time.perf_counter() - begun
             if len(sample.begun) == len(self._optimizers):
                 self._close()
+
+    def _spent_on_clips(self) -> float:
+        """Return the seconds that noting what was clipped took since the last call."""
+        seconds, self._clip_seconds = self._clip_seconds, 0.0
+        return seconds
 
     def _is_short(self, optimizer: Optimizer) -> bool:
         """Return whether no more than the norm is due of a step, as far as is known before its gradients."""
@@ -628,7 +634,7 @@ class Gradients(SelfEnding, Gate):
         sample = self._sample
         if sample is None or sample.closed:
             return
-        sample.closed = True
+        begun, sample.closed = time.perf_counter(), True
         if sample.table is not None:
             self._note(sample.plan.number, sample.seen > 0)
         self._watched.changed = self._watched.changed or sample.pending_sums
@@ -652,6 +658,8 @@ class Gradients(SelfEnding, Gate):
             )
         else:
             self._hand_on(sample, own)
+        if not sample.plan.full:  # a norm that clipping told, or that needed a closer look
+            self._pace.normed(sample.seconds + time.perf_counter() - begun)
 
     def _in_order(self, number: int, report: Callable[[], None]) -> None:
         """Record values that need no other rank, now or after the earlier steps that still wait."""

@@ -313,7 +313,7 @@ def test_the_callback_takes_itself_off(tmp_path, trainer, model, loader):
     callback = StepscopeCallback()
     fit = trainer(logger=StepscopeLogger(tmp_path / "run"), callbacks=[callback])
     fit.fit(model, loader)
-    assert not {"start", "stop"} & vars(fit.profiler).keys()
+    assert not {"_on_before_fetch", "_on_after_fetch"} & vars(fit.fit_loop.epoch_loop).keys()
     assert not fit.optimizers[0]._optimizer_step_post_hooks
 
 

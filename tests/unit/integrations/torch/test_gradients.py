@@ -211,6 +211,8 @@ def test_the_step_in_which_a_gradient_first_is_not_finite_is_known_within_the_de
 @pytest.mark.parametrize("clip", [None, lambda parameters: nn.utils.clip_grad_norm_(parameters, 1e-3)])
 def test_norms_within_the_budget_are_those_of_some_steps(tmp_path, monkeypatch, distance, steps, clip):
     monkeypatch.setattr("stepscope.integrations.torch.pace.Pace.norm_distance", lambda pace, share: distance)
+    seconds = []
+    monkeypatch.setattr("stepscope.integrations.torch.pace.Pace.normed", lambda pace, s: seconds.append(s))
     model = net()
     with ss.Run(tmp_path, hooks=[ss.GradientHook(norm_every_step=None, dense_steps=0)]) as run:
         optimizer = torch.optim.SGD(model.parameters(), 0.01)
@@ -221,6 +223,8 @@ def test_norms_within_the_budget_are_those_of_some_steps(tmp_path, monkeypatch, 
     assert list(found) == steps
     assert list(found.values()) == pytest.approx([expected[step] for step in steps], rel=1e-5)
     assert list(values["gradients/0.weight/norm"]) == [0, 50]
+    assert len(seconds) == len(steps) - 2  # whoever told the norm, its time counts
+    assert min(seconds) > 0
 
 
 def test_several_optimizers(tmp_path):
