@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import programs
 
 from stepscope.events import EventFile
 from stepscope.store.ranks import Ranks
@@ -21,6 +22,8 @@ ROOT, HERE = Path(__file__).parents[2], Path(__file__).parent / "untouched"
 SCRIPTS = sorted(HERE.glob("*.py"))
 NEEDS = ("lightning", "accelerate", "jax", "optax", "flax", "keras", "transformers", "torch")
 SECONDS = 300
+IMPORTED = ("stepscope.cli.run", "stepscope.cli.card", "stepscope.cli.output", "stepscope.analyze.health")
+"""What the command has imported when it prints the card; the programs begin with nothing imported."""
 
 
 @pytest.fixture
@@ -28,13 +31,13 @@ def command(tmp_path):
     """A function that runs a command under ``stepscope run`` and returns how it ended."""
 
     def run(*words, options=(), **environ):
-        command = [sys.executable, "-m", "stepscope", "run", "--name", "a", *options, "--", *map(str, words)]
+        command = ["-m", "stepscope", "run", "--name", "a", *options, "--", *map(str, words)]
         env = {**os.environ, "KERAS_BACKEND": "jax", **environ}
         for name in ("STEPSCOPE_STRICT", "STEPSCOPE_CARD", "PYTHONWARNINGS"):
             env.pop(name, None)
-        return subprocess.run(
-            command, cwd=tmp_path, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=SECONDS, check=False,
+        return programs.run(
+            command, modules=IMPORTED, cwd=tmp_path, env=env, stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, timeout=SECONDS,
         )  # fmt: skip
 
     return run
