@@ -103,10 +103,11 @@ def missing(desk: Desk, tags: Sequence[str], chosen: Sequence[StoredRun]) -> Unk
     return UnknownTagError(f"none of {len(chosen)} runs has {asked or 'a series':.200}", hint=hint)
 
 
-def chosen_runs(desk: Desk, query: str) -> tuple[list[StoredRun], list[str]]:
+def chosen_runs(desk: Desk, query: str, most: int | None = MOST_RUNS) -> tuple[list[StoredRun], list[str]]:
     """Return the runs that a query matches, or the one with this name, or the newest; with a line about them.
 
-    A query that no run matches may also be names of runs, separated by commas.
+    A query that no run matches may also be names of runs, separated by commas. Of more than ``most``, the
+    newest are chosen, and the line says so; None for all.
 
     Raises:
         UnknownRunError: None matches.
@@ -121,11 +122,9 @@ def chosen_runs(desk: Desk, query: str) -> tuple[list[StoredRun], list[str]]:
         if len(chosen) == 1:
             return chosen, []
     chosen.sort(key=lambda run: -run.written)
-    if len(chosen) > MOST_RUNS:
-        return chosen[:MOST_RUNS], [
-            f"{len(chosen):,} runs match; the {MOST_RUNS} newest are shown: name fewer in runs"
-        ]
-    return chosen, ["1 run matches" if len(chosen) == 1 else f"{len(chosen)} runs match"]
+    if most is not None and len(chosen) > most:
+        return chosen[:most], [f"{len(chosen):,} runs match; the {most} newest are shown: name fewer in runs"]
+    return chosen, ["1 run matches" if len(chosen) == 1 else f"{len(chosen):,} runs match"]
 
 
 def matching(wanted: Iterable[str], known: Sequence[str]) -> list[str]:
@@ -219,7 +218,7 @@ def image(
     """Return a recorded picture, or a chart of a series, as PNG."""
     from stepscope.serve.questions import picture
 
-    chosen = chosen_runs(desk, runs)[0] if runs else [desk.run(run)]
+    chosen, matches = chosen_runs(desk, runs) if runs else ([desk.run(run)], [])
     stored = chosen[0]
     pictures = [record.tag for record in stored.records() if record.kind == "image"]
     if tag in pictures or (not tag and pictures and not tags_of(stored)):
@@ -236,7 +235,7 @@ def image(
         line = f"{name} of {stored.name} at step {at}, {size}; {len(values)} are recorded"
         return Answer("image", (line,), image=picture.png_of(shown.blobs[0].data))
     title, curves = drawn(desk, chosen, [tag] if tag else [])
-    lines = [f"chart of {title} over the steps: {counted(len(curves), 'line')}"]
+    lines = [*matches, f"chart of {title} over the steps: {counted(len(curves), 'line')}"]
     for curve in curves:
         good = curve.value[np.isfinite(curve.value)]
         if len(good):

@@ -19,7 +19,7 @@ from stepscope.serve.questions.desk import Desk
 from stepscope.serve.questions.query import config_text
 from stepscope.serve.questions.runs import reported
 from stepscope.serve.questions.sweep import SweepRequest, sweep_of
-from stepscope.serve.run_series import points_of, tags_of, timed_of
+from stepscope.serve.run_series import TIMED, points_of, tags_of, timed_of
 from stepscope.serve.values import runs_found
 from stepscope.store.info import flatten
 from stepscope.text import counted, number, share
@@ -59,20 +59,21 @@ def compare(
         return _sweep(desk, metric, a)
     if not a:
         raise UsageError("compare needs two sides", hint="compare a=RUN b=RUN, or a=QUERY alone for a sweep")
-    sides = [chosen_runs(desk, query)[0] for query in (a, b)]
+    sides = [chosen_runs(desk, query, most=None)[0] for query in (a, b)]
     if {run.name for run in sides[0]} == {run.name for run in sides[1]}:
         raise UsageError(
             "both sides are the same runs", hint="name two runs, or two queries such as lr:0.1 and lr:0.01"
         )
     lines = [
-        f"{name}: {side[0].name}" if len(side) == 1 else f"{name}: {len(side)} runs that match {query}"
+        f"{name}: {side[0].name}" if len(side) == 1 else f"{name}: {len(side):,} runs that match {query}"
         for name, side, query in zip("AB", sides, (a, b), strict=True)
     ]
     charts = desk.charts()
-    sentences, curves = _curves(sides, charts, metric)
-    lines += sentences
     of_times, times = _times(sides)
-    lines += of_times
+    # What recording costs is no result of the runs, and times of steps are judged once, by the steps.
+    aside = [chart for chart in charts if chart.own_cost or (times.rows and chart.role in TIMED)]
+    sentences, curves = _curves(sides, charts, metric, {line.tag for chart in aside for line in chart.lines})
+    lines += [*sentences, *of_times]
     tables = [_settings(sides), curves, times, _findings(desk, sides)]
     settings = tables[0].rows
     differ = "differs" if len(settings) == 1 else "differ"
@@ -96,21 +97,23 @@ def _settings(sides: Sequence[Sequence[StoredRun]]) -> Table:
 
 
 def _curves(
-    sides: Sequence[Sequence[StoredRun]], charts: Sequence[Chart], metric: str
+    sides: Sequence[Sequence[StoredRun]], charts: Sequence[Chart], metric: str, aside: set[str]
 ) -> tuple[list[str], Table]:
+    """Return the verdicts on curves, without those that are set aside, unless one is the metric."""
     kinds = {line.tag: chart for chart in charts for line in chart.lines}
     tags = [[tags_of(run) for run in side] for side in sides]
     known = [set().union(*side) for side in tags]
     shared = known[0] & known[1]
-    ordered = [tag for tag in kinds if tag in shared] + sorted(shared - kinds.keys())
+    every = [tag for tag in kinds if tag in shared] + sorted(shared - kinds.keys())
+    ordered = [tag for tag in every if tag not in aside]
     if metric:
-        first = matching([metric], ordered)
+        first = matching([metric], every)
         if not first:
             from stepscope.errors import UnknownTagError
             from stepscope.store.nearest import hint_nearest
 
             raise UnknownTagError(
-                f"not both sides have {metric!r:.80}", hint=hint_nearest(metric, ordered, "the tags of both")
+                f"not both sides have {metric!r:.80}", hint=hint_nearest(metric, every, "the tags of both")
             )
         ordered = [*first, *(tag for tag in ordered if tag not in first)]
     rows: list[tuple[Cell, ...]] = []
@@ -126,19 +129,19 @@ def _curves(
             if metric and tag == ordered[0]:
                 lines.append(f"{tag}: cannot tell, one side has no finite value")
             continue
-        mean_a, mean_b, verdict, why, p_value = difference
+        mean_a, mean_b, verdict, why = difference
         better = None if chart is None else chart.lower_is_better
         if verdict == "differs" and better is not None:
             verdict = "B is better" if (mean_b < mean_a) == better else "A is better"
-        rows.append((tag, mean_a, mean_b, mean_b - mean_a, verdict, why, p_value))
+        rows.append((tag, mean_a, mean_b, mean_b - mean_a, verdict, why))
         if len(lines) < 4 and (verdict not in ("same", "cannot tell") or tag == ordered[0]):
             set_by_user = chart is not None and chart.kind in SET
             if not set_by_user or tag == ordered[0]:
                 ratio = f" ({(mean_b - mean_a) / abs(mean_a):+.1%})" if mean_a else ""
                 lines.append(f"{tag}: {number(mean_a)} in A, {number(mean_b)} in B{ratio}: {verdict}, {why}")
-    heads = ("tag", "A", "B", "B - A", "verdict", "because", "p")
+    heads = ("tag", "A", "B", "B - A", "verdict", "because")
     return lines, Table(
-        "curves over the last half of the shared steps", heads, tuple(rows), len(shared), names=("tag",)
+        "curves over the last half of the shared steps", heads, tuple(rows), len(ordered), names=("tag",)
     )
 
 
@@ -154,7 +157,7 @@ def _mean_at(run: StoredRun, tag: str) -> tuple[Floats, Floats] | None:
 
 def _difference(
     means: Sequence[Sequence[tuple[Floats, Floats] | None]],
-) -> tuple[float, float, str, str, float | None] | None:
+) -> tuple[float, float, str, str] | None:
     """Return the means of both sides over the last half of their shared steps, and whether they differ.
 
     Between groups the difference must exceed two standard errors; between two runs one must lie above the
@@ -167,34 +170,32 @@ def _difference(
     end = min(step[-1] for side in known for step, _ in side)
     if end < begin:
         ends = [float(np.mean([value[-1] for _, value in side])) for side in known]
-        return ends[0], ends[1], "cannot tell", "they share no steps", None
+        return ends[0], ends[1], "cannot tell", "they share no steps"
     middle = begin + (end - begin) / 2
     recorded = min(int(((step >= middle) & (step <= end)).sum()) for side in known for step, _ in side)
     places = np.linspace(middle, end, max(1, min(PLACES, recorded)))
     tables = [np.array([np.interp(places, step, value) for step, value in side]) for side in known]
     mean_a, mean_b = (float(table.mean()) for table in tables)
     sizes = [len(table) for table in tables]
-    p_value = None
     if min(sizes) >= 2:
         of_runs = [table.mean(axis=1) for table in tables]
         error = float(np.sqrt(sum(of_run.var(ddof=1) / len(of_run) for of_run in of_runs)))
-        p_value = rank_test(of_runs[0], of_runs[1]).p_value
-        runs = f"{sizes[0]} and {sizes[1]} runs"
+        runs = f"{sizes[0]:,} and {sizes[1]:,} runs"
         if abs(mean_b - mean_a) <= 2 * error:
-            return mean_a, mean_b, "same", f"within two standard errors of {runs}", p_value
+            return mean_a, mean_b, "same", f"within two standard errors of {runs}"
         if mean_a and abs(mean_b - mean_a) < LEAST_RATIO * abs(mean_a):
-            return mean_a, mean_b, "same", "less than 1 %", p_value
-        return mean_a, mean_b, "differs", f"more than two standard errors of {runs}", p_value
+            return mean_a, mean_b, "same", "less than 1 %"
+        return mean_a, mean_b, "differs", f"more than two standard errors of {runs}"
     if len(places) < LEAST_PLACES:
-        return mean_a, mean_b, "cannot tell", f"only {counted(len(places), 'shared point')}", None
+        return mean_a, mean_b, "cannot tell", f"only {counted(len(places), 'shared point')}"
     gap = tables[1].mean(axis=0) - tables[0].mean(axis=0)
     one = "one run per side, so other seeds may differ" if max(sizes) == 1 else "one side is a single run"
     if not ((gap > 0).all() or (gap < 0).all()):
-        return mean_a, mean_b, "same", "the curves cross", None
+        return mean_a, mean_b, "same", "the curves cross"
     if mean_a and abs(mean_b - mean_a) < LEAST_RATIO * abs(mean_a):
-        return mean_a, mean_b, "same", "less than 1 %", None
+        return mean_a, mean_b, "same", "less than 1 %"
     side = "above" if gap[0] > 0 else "below"
-    return mean_a, mean_b, "differs", f"B {side} A at all {len(places)} places; {one}", None
+    return mean_a, mean_b, "differs", f"B {side} A at all {len(places)} places; {one}"
 
 
 def _times(sides: Sequence[Sequence[StoredRun]]) -> tuple[list[str], Table]:
@@ -232,7 +233,7 @@ def _slower(a: Sequence[Floats], b: Sequence[Floats]) -> tuple[float, float, str
         if "worse" in (slower.verdict, faster.verdict):
             verdict = "B is slower" if slower.verdict == "worse" else "B is faster"
         p_value = min(slower.p_value or 1.0, faster.p_value or 1.0)
-        return slower.a, slower.b, verdict, p_value, f"{len(a)} and {len(b)} runs, undisturbed steps"
+        return slower.a, slower.b, verdict, p_value, f"{len(a):,} and {len(b):,} runs, undisturbed steps"
     all_a, all_b = np.concatenate(a), np.concatenate(b)
     test = rank_test(all_a, all_b)
     median_a, median_b = float(np.median(all_a)), float(np.median(all_b))
@@ -257,7 +258,10 @@ def _findings(desk: Desk, sides: Sequence[Sequence[StoredRun]]) -> Table:
         for rule, (severity, summary) in own.items()
         if rule not in other
     ]
-    return Table("findings of one side only", ("side", "rule", "severity", "finding"), tuple(rows))
+    name = "findings of one side only"
+    if max(map(len, sides)) > MOST_JUDGED:
+        name += f", of its {MOST_JUDGED} newest runs"
+    return Table(name, ("side", "rule", "severity", "finding"), tuple(rows))
 
 
 def _sweep(desk: Desk, metric: str, query: str) -> Answer:

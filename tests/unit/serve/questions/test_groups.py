@@ -1,0 +1,71 @@
+"""Two groups of runs compared: every run counts, and nothing is judged twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import stepscope as ss
+from stepscope.serve.questions.answer import Answer
+from stepscope.serve.questions.declare import answered
+from stepscope.serve.questions.desk import Desk
+
+MANY, FEW, STEPS = 60, 3, 20
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """Return a desk over 60 runs and 3 runs. The oldest of each have a higher loss; the 3 evaluate to NaN."""
+    log = tmp_path_factory.mktemp("groups")
+    for side, count in (("many", MANY), ("few", FEW)):
+        for number in range(count):
+            with ss.Run(log / f"{side}-{number:02d}", card=False, handle_sigterm=False) as run:
+                for step in run.steps(range(STEPS)):
+                    run.scalar("train/loss", 1 / (step + 1) + 5 * (number == 0) + 0.001 * number)
+                if side == "few":
+                    run.scalar("eval/loss", float("nan"))
+    desk = Desk(log, cache=False)
+    yield desk
+    desk.close()
+
+
+def compared(desk: Desk, **more: str) -> Answer:
+    return answered("compare", desk, {"a": "many", "b": "few", **more}, 4000)
+
+
+def rows_of(answer: Answer) -> dict[str, tuple[object, ...]]:
+    [curves] = [table for table in answer.tables if table.name.startswith("curves")]
+    return {str(tag): tuple(row) for tag, *row in curves.rows}
+
+
+def test_every_run_that_a_query_matches_counts(desk: Desk) -> None:
+    answer = compared(desk)
+    assert answer.lines[:2] == ("A: 60 runs that match many", "B: 3 runs that match few")
+    last_half = [1 / (step + 1) for step in range(STEPS // 2, STEPS)]
+    mean = sum(last_half) / len(last_half)
+    a, b = rows_of(answer)["train/loss"][:2]
+    assert a == pytest.approx(mean + 5 / MANY + 0.001 * (MANY - 1) / 2, rel=0.01)
+    assert b == pytest.approx(mean + 5 / FEW + 0.001 * (FEW - 1) / 2, rel=0.01)
+
+
+def test_what_shows_fewer_runs_says_so(desk: Desk) -> None:
+    lines = answered("series", desk, {"tags": "train/loss", "runs": "many"}, 4000).lines
+    assert lines[0] == "60 runs match; the 50 newest are shown: name fewer in runs"
+    assert answered("image", desk, {"tag": "train/loss", "runs": "many"}, 4000).lines[0] == lines[0]
+    [table] = [table for table in compared(desk).tables if table.name.startswith("findings")]
+    assert table.name == "findings of one side only, of its 4 newest runs"
+    assert {row[0] for row in table.rows} == {"B"}
+
+
+def test_times_of_steps_are_judged_once_and_costs_of_recording_are_no_result(desk: Desk) -> None:
+    answer = compared(desk)
+    assert [table.name for table in answer.tables].count("times of steps") == 1
+    assert list(rows_of(answer)) == ["train/loss"]
+    asked = rows_of(compared(desk, metric="speed/step_time_ms"))
+    assert list(asked) == ["speed/step_time_ms", "train/loss"]
+
+
+def test_a_verdict_has_no_second_test_beside_it(desk: Desk) -> None:
+    [curves] = [table for table in compared(desk).tables if table.name.startswith("curves")]
+    assert curves.columns == ("tag", "A", "B", "B - A", "verdict", "because")
