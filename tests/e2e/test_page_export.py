@@ -74,6 +74,7 @@ def test_step_time_has_a_file_too(tmp_path, written, serve, watch, files, record
         "speed/data_wait_ms": [30.0] * 50,
         "train/loss": [1.0] * 50,
         "stepscope/overhead_us_per_step": [recording_us] * 50,
+        "stepscope/overhead_ratio": [recording_us / 1e5] * 50,
     }
     written(tmp_path / "runs" / "a", values)
     watched = watch(serve(tmp_path / "runs"))

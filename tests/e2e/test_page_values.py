@@ -120,13 +120,20 @@ def test_the_figures_of_step_time_are_whole_and_a_name_that_is_cut_has_a_tooltip
     slow = {
         f"speed/{tag}_ms": [usual + 240 * (step >= 150) + step % 9 for step in range(300)]
         for tag, usual in (("step_time", 103.7), ("data_wait", 3.3))
-    } | {"stepscope/overhead_us_per_step": [321.0] * 300}
+    } | {"stepscope/overhead_us_per_step": [321.0] * 300, "stepscope/overhead_ratio": [0.00321] * 300}
     written(tmp_path / "slow", slow, config={"lr": 1e-3})
     watched = watch(serve(tmp_path))
     watched.page.set_viewport_size({"width": width, "height": 900})
     page = watched.open("#/overview")
     panel = page.get_by_role("region", name="Step time")
     panel.get_by_role("columnheader", name="Before").wait_for()
+    strip = page.get_by_role("region", name="State of the run")
+    changes = page.get_by_role("region", name="Changes")
+    for text in ("speed/step_time_ms 108 → 348", "speed/data_wait_ms 7.3 → 247"):
+        changes.get_by_text(text).wait_for()
+    strip.get_by_text("was 108 ms before step 150").wait_for()
+    panel.get_by_text("Before step 150108 ms").wait_for()
+    strip.get_by_text(re.compile(r"was 6\.78\s%")).wait_for()  # 7.3 of 108 ms, the levels that Changes names
     whole = "cell => cell.scrollWidth <= cell.clientWidth"
     end = panel.evaluate("panel => panel.getBoundingClientRect().right")
     figures = panel.locator("td").all()

@@ -6,6 +6,7 @@ import threading
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
 from stepscope.health.changes import ChangeGroup, LoggedChange, only_in
@@ -14,7 +15,9 @@ from stepscope.lru import Lru
 from stepscope.serve.encode import encoded
 from stepscope.serve.reply import run_of
 from stepscope.serve.routes import get
+from stepscope.serve.run_series import StepTag, points_of, step_tags
 from stepscope.store import Log, StoredRun
+from stepscope.store.run import RECENT, median
 
 KEPT = 64
 """Runs whose answers are kept."""
@@ -59,11 +62,22 @@ class ChangeLogGroup(msgspec.Struct, frozen=True):
     changes: list[ChangeLogLine]
 
 
+class StepTimeBefore(msgspec.Struct, frozen=True):
+    """How long steps took before they became longer for good: the levels of that change."""
+
+    step: int
+    """First step at which they may have been longer."""
+    seconds: float
+    wait_s: float | None
+    """Of that, waiting for data; None: not recorded."""
+
+
 class ChangeLog(msgspec.Struct, frozen=True):
     """Answer of ``GET api/v1/changelog?run=``: all changes of a run, in the order of time."""
 
     run: str
     groups: list[ChangeLogGroup]
+    step_time_before: StepTimeBefore | None
     more: int
     """Groups beyond the most that are sent."""
 
@@ -94,11 +108,13 @@ class ChangeAnswers:
             known = self._answers.get((run, other))
             if known is not None and known[0] == state:
                 return known[1]
-            groups, *others = [self._groups(one, since) for one, since in zip(runs, state, strict=True)]
+            own, *others = [self._groups(one, since) for one, since in zip(runs, state, strict=True)]
+            groups = own
             for compared in others:
                 groups = only_in(groups, compared)
             sent = [group_of(group) for group in groups[:MAX_GROUPS]]
-            body = encoded(ChangeLog(run, sent, max(len(groups) - MAX_GROUPS, 0)))
+            before = step_time_before(runs[0], own)
+            body = encoded(ChangeLog(run, sent, before, max(len(groups) - MAX_GROUPS, 0)))
             self._answers.put((run, other), (state, body))
             return body
 
@@ -114,6 +130,40 @@ class ChangeAnswers:
             known = generation, run.changes()
             self._found.put(run.name, known)
         return known[1]
+
+
+def step_time_before(run: StoredRun, groups: list[ChangeGroup]) -> StepTimeBefore | None:
+    """Return how long steps took before the last change by which they are longer since; None without one."""
+    tags = step_tags(run)
+    for group in reversed(groups):
+        rises = {change.tag: change.change for change in group.changes if _rises_for_good(change)}
+        if (time := tags.get("step_time")) is None or (rise := rises.get(time.tag)) is None:
+            continue
+        wait = tags.get("data_wait")
+        waited = wait and (
+            rises[wait.tag].before if wait.tag in rises else _usual(run, wait, rise.first_step)
+        )
+        return StepTimeBefore(
+            rise.first_step,
+            float(rise.before or 0.0) * time.seconds,
+            None if waited is None or wait is None else waited * wait.seconds,
+        )
+    return None
+
+
+def _rises_for_good(logged: LoggedChange) -> bool:
+    """Return whether a series of the run itself is on a higher level since."""
+    change = logged.change
+    if logged.run or logged.rank is not None or change.kind != "jump" or not change.lasts:
+        return False
+    return change.before is not None and change.after is not None and change.after > change.before
+
+
+def _usual(run: StoredRun, timed: StepTag, step: int) -> float | None:
+    """Return the median of the newest points from before a step."""
+    steps, values = points_of(run.columns(timed.tag))
+    values = values[(steps < step) & np.isfinite(values)][-RECENT:]
+    return median(values) if len(values) else None
 
 
 def group_of(group: ChangeGroup) -> ChangeLogGroup:

@@ -56,6 +56,27 @@ def points_of(series: Sequence[Series]) -> tuple[np.ndarray[Any, Any], np.ndarra
     return step[order], value[order]
 
 
+class StepTag(NamedTuple):
+    """A tag that records the times of steps.
+
+    Attributes:
+        seconds: One unit of its values.
+    """
+
+    tag: str
+    seconds: float
+
+
+def step_tags(run: StoredRun) -> dict[str, StepTag]:
+    """Return the tag that says how long a run's steps take, and that of their waits for data, by role."""
+    tags: dict[str, StepTag] = {}
+    for tag in run.tags():
+        meaning = run.meanings.role(tag)
+        if meaning is not None and meaning.role in TIMED:
+            tags.setdefault(meaning.role, StepTag(tag, meaning.scale))
+    return tags
+
+
 class Timed(NamedTuple):
     """Times of one stage over a training."""
 

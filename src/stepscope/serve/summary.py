@@ -6,16 +6,18 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from stepscope.events.hparams import EXPERIMENT_TAG
 from stepscope.reading import Problem
 from stepscope.serve.feed import Feed
-from stepscope.serve.types import RunSummary, StepNote
+from stepscope.serve.run_series import StepTag, step_tags
+from stepscope.serve.types import RunSummary, StepNote, StepTime
 from stepscope.store import charts
 from stepscope.store.captures import stolen_seconds
+from stepscope.store.run import RECENT, median
 
 if TYPE_CHECKING:
     from stepscope.store import Changes, Log, StoredRun
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 
 CHANGING = ("running", "stalled")
 """States that time alone can change."""
-OVERHEAD = "stepscope/overhead_ratio"
+OVERHEAD, OVERHEAD_US = "stepscope/overhead_ratio", "stepscope/overhead_us_per_step"
+REPORT_S = 5.0
+"""Seconds after which a run reports what recording costs."""
 MAX_PROBLEMS = 100
 """Problems of one run that are sent; the rest is one line with their number."""
 
@@ -82,7 +86,7 @@ def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSum
     """Return one run as the page shows it; unrecorded fields are None."""
     info = run.info
     state, reason = run.condition(now=now)
-    costs, profiles = recording_costs(run)
+    costs = recording_costs(run)
     left = run.time_left
     return RunSummary(
         name=run.name,
@@ -107,11 +111,12 @@ def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSum
         step_notes=[StepNote(mark.step, mark.text) for mark in note.steps],
         config=info.config,
         problems=problems_of(run.problems, log),
-        overhead_ratio=costs,
-        profiles_ratio=profiles,
-        overhead_us_per_step=last_value(run, "stepscope/overhead_us_per_step"),
+        overhead_ratio=costs.ratio,
+        profiles_ratio=costs.profiles_ratio,
+        overhead_us_per_step=costs.us_per_step,
         dropped=whole(last_value(run, "stepscope/dropped_points")),
         steps_per_second=run.steps_per_second,
+        step_time=step_time(run),
         eta_seconds=None if left is None else left.seconds,
         eta_between=None if left is None or left.between is None else list(left.between),
         host=info.host,
@@ -119,22 +124,61 @@ def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSum
     )
 
 
-def recording_costs(run: StoredRun) -> tuple[float | None, float | None]:
-    """Return the share of a run's time that recording took, profiles included, and the profiles' part of it.
+class RecordingCosts(NamedTuple):
+    """What recording took of a run's time, each None if the run does not record it.
 
-    Either is None if the run does not record it.
+    Attributes:
+        ratio: Share of the time, profiles included.
+        profiles_ratio: The profiles' part of it.
+        us_per_step: Microseconds of a step without profiles, over the same reports.
     """
+
+    ratio: float | None
+    profiles_ratio: float | None
+    us_per_step: float | None
+
+
+def recording_costs(run: StoredRun) -> RecordingCosts:
+    """Return what recording took of a run's time so far: means of its reports by their time."""
     begun, ended, stolen = run.info.started or run.first_wall, run.last_wall, stolen_seconds(run)
     profiles = None
     if stolen is not None and begun is not None and ended is not None and ended > begun:
         profiles = stolen / (ended - begun)
-    calls = None
-    if OVERHEAD in run.tags():
-        values = np.concatenate([series.value[: len(series)] for series in run.columns(OVERHEAD)])
-        values = values[np.isfinite(values)]
-        calls = float(values.mean()) if len(values) else None
+    seconds, elapsed, steps, timed = 0.0, 0.0, 0.0, 0.0
+    per_step = {(series.writer, series.attempt): series for series in run.own_columns(OVERHEAD_US)}
+    for series in run.own_columns(OVERHEAD):
+        ratio, wall = series.value[: len(series)].astype(np.float64), series.wall[: len(series)]
+        gaps = np.diff(wall)
+        # When the first began is not recorded: the others say for how long one counts.
+        spans = np.concatenate([[np.median(gaps) if len(gaps) else REPORT_S], gaps])
+        known = np.isfinite(ratio) & (spans > 0)
+        spent = np.where(known, ratio * spans, 0.0)
+        seconds, elapsed = seconds + float(spent.sum()), elapsed + float(spans[known].sum())
+        if (us := per_step.get((series.writer, series.attempt))) is not None:
+            _, at, of = np.intersect1d(wall, us.wall[: len(us)], return_indices=True)
+            cost = 1e-6 * us.value[of].astype(np.float64)
+            good = known[at] & (cost > 0)
+            steps += float((spent[at][good] / cost[good]).sum())
+            timed += float(spent[at][good].sum())
+    calls = seconds / elapsed if elapsed else None
     parts = [part for part in (calls, profiles) if part is not None]
-    return (sum(parts) if parts else None), profiles
+    return RecordingCosts(sum(parts) if parts else None, profiles, 1e6 * timed / steps if steps else None)
+
+
+def step_time(run: StoredRun) -> StepTime | None:
+    """Return how long its steps take now; None if no tag records it."""
+    tags = step_tags(run)
+    time, wait = tags.get("step_time"), tags.get("data_wait")
+    seconds = time and newest_s(run, time)
+    return StepTime(seconds, newest_s(run, wait) if wait else None) if seconds else None
+
+
+def newest_s(run: StoredRun, timed: StepTag) -> float | None:
+    """Return the median of the newest points of a time, in seconds."""
+    series = run.columns(timed.tag)[-1]
+    values = series.value[: len(series)][-RECENT:].astype(np.float64)
+    values = values[np.isfinite(values)]
+    return median(values) * timed.seconds if len(values) else None
 
 
 def problems_of(problems: list[Problem], log: Log) -> list[Problem]:

@@ -54,6 +54,14 @@ class StepNote(msgspec.Struct, frozen=True):
     text: str
 
 
+class StepTime(msgspec.Struct, frozen=True):
+    """How long the steps of a run take now: medians of the newest recorded ones, 65 at most."""
+
+    seconds: float
+    wait_s: float | None
+    """Of that, waiting for data; None: not recorded."""
+
+
 class RunSummary(msgspec.Struct, frozen=True):
     """One run as the rail and the overview show it."""
 
@@ -95,9 +103,11 @@ class RunSummary(msgspec.Struct, frozen=True):
     profiles_ratio: float | None
     """The part of it that the profiles took."""
     overhead_us_per_step: float | None
+    """Microseconds of a step that recording took without profiles, mean of the same time."""
     dropped: int | None
     """Points that were not recorded because the queue was full."""
     steps_per_second: float | None
+    step_time: StepTime | None
     eta_seconds: float | None
     """Seconds until its last step, by the mean of the newer half of its steps and the pauses between them."""
     eta_between: list[float] | None

@@ -59,3 +59,34 @@ def test_a_directory_with_several_runs_is_refused(runs, capsys):
     error = capsys.readouterr().err
     assert "2 runs" in error
     assert str(runs / "a") in error
+
+
+def test_how_long_steps_took_before_is_the_level_that_the_change_log_names(tmp_path):
+    """Not a median over all steps before, of which the first half took half as long."""
+    noise = np.random.default_rng(0).normal(size=600)
+    with SummaryWriter(str(tmp_path / "a")) as writer:
+        for step in range(600):
+            took = 50.0 if step < 200 else 100.0 if step < 400 else 350.0
+            for tag, value in (("step_time_ms", took + noise[step]), ("data_wait_ms", 3.0 + noise[step] / 9)):
+                writer.add_scalar(f"speed/{tag}", value, step, walltime=1000.0 + step)
+            writer.add_scalar("train/loss", 1.0 + 0.1 * noise[step], step, walltime=1000.0 + step)
+    with ss.open(tmp_path) as log:
+        answer = json.loads(ChangeAnswers().answer("a", log))
+    first, second = (group["changes"][0] for group in answer["groups"])
+    assert (first["tag"], second["tag"]) == ("speed/step_time_ms", "speed/step_time_ms")
+    before = answer["step_time_before"]
+    assert before["step"] == second["first_step"]
+    assert before["seconds"] == pytest.approx(second["before"] / 1e3)
+    assert before["seconds"] == pytest.approx(0.1, rel=0.01)
+    assert before["wait_s"] == pytest.approx(0.003, rel=0.1)
+
+
+def test_steps_that_are_no_longer_slower_had_no_time_before(tmp_path):
+    with SummaryWriter(str(tmp_path / "a")) as writer:
+        for step, noise in enumerate(np.random.default_rng(0).normal(size=600)):
+            took = 350.0 if 200 <= step < 400 else 100.0
+            writer.add_scalar("speed/step_time_ms", took + noise, step, walltime=1000.0 + step)
+    with ss.open(tmp_path) as log:
+        answer = json.loads(ChangeAnswers().answer("a", log))
+    assert len(answer["groups"]) == 2
+    assert answer["step_time_before"] is None

@@ -42,7 +42,7 @@ def test_a_run_of_stepscope(tmp_path):
     assert found.started == NOW - 10.0
     assert found.updated == NOW + 13
     assert found.overhead_ratio == pytest.approx(0.002)
-    assert (found.overhead_us_per_step, found.dropped) == (12.5, 3)
+    assert (found.overhead_us_per_step, found.dropped) == (pytest.approx(12.5), 3)
     assert found.steps_per_second == pytest.approx(4.0)
     assert found.eta_seconds is None
     assert (found.attempts, found.writers) == (1, 1)
@@ -76,6 +76,37 @@ def test_recording_costs_hold_the_profiles(tmp_path, calls, stolen, expected):
     assert [found.overhead_ratio, found.profiles_ratio] == approx
 
 
+def test_what_recording_costs_a_step_and_its_share_of_the_time_are_of_the_same_reports(tmp_path):
+    """First a report of ten slow steps, then nineteen of a hundred quick ones, of which the newest is one."""
+    writer = EventWriter(tmp_path / "a", clock=lambda: NOW)
+    reports = [(0.48, 240_000.0), *[(0.001, 50.0)] * 19]
+    for at, (ratio, per_step_us) in enumerate(reports):
+        writer.scalar("stepscope/overhead_ratio", ratio, 10 + 100 * at, NOW + 5 + 5 * at)
+        writer.scalar("stepscope/overhead_us_per_step", per_step_us, 10 + 100 * at, NOW + 5 + 5 * at)
+    writer.close()
+    found = summary(tmp_path)
+    seconds, steps = 5 * (0.48 + 19 * 0.001), 10 + 19 * 100
+    assert found.overhead_ratio == pytest.approx(seconds / 100)
+    assert found.overhead_us_per_step == pytest.approx(1e6 * seconds / steps)
+
+
+@pytest.mark.parametrize(
+    ("unit", "scale", "wait", "expected"),
+    [("_ms", 1e-3, "speed/data_wait_ms", 0.004), ("_s", 1.0, None, None), ("", 1.0, None, None)],
+)
+def test_the_step_time_is_the_median_of_the_newest_65_points(tmp_path, unit, scale, wait, expected):
+    writer = EventWriter(tmp_path / "a", clock=lambda: NOW)
+    for step in range(200):
+        took = 0.3 if step >= 160 else 0.1
+        writer.scalar(f"speed/step_time{unit}", (3.0 if step == 180 else took) / scale, step, NOW + step)
+        if wait:
+            writer.scalar(wait, 4.0 if step < 199 else float("nan"), step, NOW + step)
+    writer.close()
+    found = summary(tmp_path).step_time
+    assert found.seconds == pytest.approx(0.3)
+    assert found.wait_s == (expected and pytest.approx(expected))
+
+
 def test_another_tools_run_says_none_for_what_it_did_not_record(tmp_path):
     writer = EventWriter(tmp_path / "a", clock=lambda: NOW)
     writer.scalar("loss", 1.0, 5, NOW)
@@ -88,6 +119,7 @@ def test_another_tools_run_says_none_for_what_it_did_not_record(tmp_path):
         "overhead_us_per_step",
         "dropped",
         "steps_per_second",
+        "step_time",
         "eta_seconds",
         "eta_between",
         "host",

@@ -23,7 +23,6 @@ function recorded(found: RunFindings | null): Recorded {
   return {
     run: runOf("a", { state: "running" }),
     now: 0,
-    stepTime: null,
     metric: { title: "loss", value: "0.1" },
     broken: [],
     nonfinite: 0,
@@ -89,7 +88,10 @@ test("what a run does not measure any more stands beside the state, and a series
 
 test("that it waits for data is said where the wait is a part of the step that counts", () => {
   const waits = (wait: number | null): string =>
-    evidence({ ...recorded(null), stepTime: { step: 0.0356, wait } });
+    evidence({
+      ...recorded(null),
+      run: { ...recorded(null).run, step_time: { seconds: 0.0356, wait_s: wait } },
+    });
   expect(waits(0.0258)).toBe("Waits 25.8 of 35.6\u00a0ms per step for data (72.5\u00a0%)");
   for (const wait of [0.0001, 0, null]) expect(waits(wait)).toMatch(/^\d+ points? of \d+ metrics? recorded$/);
 });

@@ -12,17 +12,9 @@ export interface Phrase {
   finding?: RunFinding;
 }
 
-export interface StepTime {
-  /** Seconds of a step, smoothed. */
-  step: number;
-  /** Of that, waiting for data; null: not recorded. */
-  wait: number | null;
-}
-
 export interface Recorded {
   run: RunSummary;
   now: number;
-  stepTime: StepTime | null;
   /** The newest value of what ranks the runs. */
   metric: { title: string; value: string } | null;
   /** Charts whose newest value is not finite. */
@@ -125,16 +117,15 @@ export function checks(judged: RunFindings | null): Phrase[] {
 const LEAST_WAIT = 0.01;
 
 /** What is wrong, else what the step waits for, else why it is in this state, else how much was recorded. */
-export function evidence({ run, now, stepTime, judged }: Recorded): string {
+export function evidence({ run, now, judged }: Recorded): string {
   if (run.reason) return run.reason;
   const worst = worstOpen(judged);
   if (worst) return sentence(summaryOf(worst));
   if (run.state === "stalled" && run.updated !== null)
     return `Nothing was written for ${duration(now - run.updated)}`;
-  if (stepTime?.wait != null && stepTime.step > 0 && stepTime.wait >= LEAST_WAIT * stepTime.step) {
-    const waits = partOf(stepTime.wait, stepTime.step, "s");
-    return `Waits ${waits} per step for data (${percent(stepTime.wait / stepTime.step)})`;
-  }
+  const { seconds, wait_s: wait } = run.step_time ?? { seconds: 0, wait_s: null };
+  if (wait !== null && seconds > 0 && wait >= LEAST_WAIT * seconds)
+    return `Waits ${partOf(wait, seconds, "s")} per step for data (${percent(wait / seconds)})`;
   return `${counted(run.points, "point")} of ${counted(run.tags.length, "metric")} recorded`;
 }
 

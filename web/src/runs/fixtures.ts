@@ -31,6 +31,7 @@ export function runOf(name: string, extra: Partial<RunSummary> = {}): RunSummary
     step_notes: [],
     colour: null,
     steps_per_second: null,
+    step_time: null,
     eta_seconds: null,
     eta_between: null,
     host: null,

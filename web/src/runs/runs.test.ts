@@ -198,15 +198,15 @@ describe("charts", () => {
 });
 
 describe("verdict", () => {
-  const given = { now: 3000, stepTime: null, metric: null, broken: [], nonfinite: 0, judged: null };
+  const given = { now: 3000, metric: null, broken: [], nonfinite: 0, judged: null };
   it("gives the reason of a failure", () =>
     expect(evidence({ ...given, run: runOf("a", { state: "failed", reason: "ValueError: x" }) })).toBe(
       "ValueError: x",
     ));
   it("says what waits", () =>
-    expect(evidence({ ...given, stepTime: { step: 0.168, wait: 0.0526 }, run: runOf("a") })).toContain(
-      "52.6 of 168\u00a0ms",
-    ));
+    expect(
+      evidence({ ...given, run: runOf("a", { step_time: { seconds: 0.168, wait_s: 0.0526 } }) }),
+    ).toContain("52.6 of 168\u00a0ms"));
   it("names a metric that broke", () =>
     expect(
       headline({ ...given, broken: [{ title: "loss", step: 7 }], run: runOf("a", { state: "running" }) }).map(
