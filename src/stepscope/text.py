@@ -21,8 +21,11 @@ _MANY = 2
 """Minutes, hours and days are used from two of them on: 90 s say more than 1.50 min."""
 
 _POWERS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-_SMALLEST, _LARGEST = 1e-4, 1e9
+_SMALLEST, _LARGEST = 1e-4, 1e6
 """Limits between which a number is written out."""
+_MILLIONS = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
+_MOST_SHORT, _MOST_COUNTED = 1e15, 1e7
+"""From here on a number has a power of ten, and a count is no longer written out."""
 _ALL_DIGITS = 17
 """Significant digits with which no two numbers read alike."""
 
@@ -32,16 +35,20 @@ def number(value: float, digits: int = 3) -> str:
 
     Args:
         value: Any number.
-        digits: Significant digits, at least; a number of at least 1,000 keeps all before its point.
+        digits: Significant digits, at least; a number from 1,000 to a million keeps all before its point.
     """
     magnitude = abs(value)
     if not magnitude < math.inf:
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
-    whole = len(str(round(magnitude))) if magnitude < _LARGEST else 0
-    if whole > 3 and magnitude >= 1000 - 0.5 * 10.0 ** (3 - digits):  # rounds to 1,000 or more
-        return f"{value:,.{max(digits - whole, 0)}f}"
-    if magnitude == 0 or _SMALLEST <= magnitude < _LARGEST:
-        return f"{value:.{digits}g}"
+    if round(magnitude) < _LARGEST:
+        whole = len(str(round(magnitude)))
+        if whole > 3 and magnitude >= 1000 - 0.5 * 10.0 ** (3 - digits):  # rounds to 1,000 or more
+            return f"{value:,.{max(digits - whole, 0)}f}"
+        if magnitude == 0 or magnitude >= _SMALLEST:
+            return f"{value:.{digits}g}"
+    elif magnitude < _MOST_SHORT:
+        factor, letter = next(scale for scale in _MILLIONS if magnitude >= scale[0] * _ROUNDS_UP)
+        return f"{value / factor:.{digits}g} {letter}"
     mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
     return f"{mantissa.rstrip('0').rstrip('.')}\u00d710{str(int(power)).translate(_POWERS)}"
 
@@ -99,9 +106,10 @@ def quantity(count: float) -> str:
     return _scaled(count, "").replace(" ", "")
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def counted(count: int, one: str, many: str = "") -> str:
     """Return a number and its noun, in the singular or the plural."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    shown = f"{count:,}" if count < _MOST_COUNTED else number(count)
+    return f"{shown} {one if count == 1 else many or one + 's'}"
 
 
 def often(count: float) -> str:

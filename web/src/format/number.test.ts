@@ -33,7 +33,10 @@ describe("figures", () => {
     [-0, "0"],
     [-1.5, "−1.50"],
     [1073.4, "1,073"],
-    [1234567, "1,234,567"],
+    [999_999, "999,999"],
+    [1234567, `1.23${G}M`],
+    [11_150_373, `11.2${G}M`],
+    [-999_999.6, `−1${G}M`],
     [26_200_000_000, `26.2${G}B`],
     [NaN, "NaN"],
     [Infinity, "∞"],
@@ -97,6 +100,7 @@ describe("figures", () => {
     expect(inColumn(2.6e-5, 5)).toBe("2.60×10⁻⁵");
     expect(inColumn(0.12345, 4)).toBe("0.1235");
     expect(inColumn(0.00247, 2)).toBe("0.00247");
+    expect(inColumn(11_150_373, 0)).toBe(`11.2${G}M`);
   });
   it("never writes minus zero", () => expect(fixed(-0.0004, 2)).toBe("0.00"));
   it("groups thousands and keeps decimals", () => expect(fixed(-1234567.891, 2)).toBe("−1,234,567.89"));
@@ -106,6 +110,8 @@ describe("figures", () => {
     expect(compact(999_950)).toBe(`1${G}M`);
     expect(compact(25_000)).toBe(`25${G}k`);
     expect(count(500_000)).toBe("500,000");
+    expect(count(1_234_567)).toBe("1,234,567");
+    expect(count(11_150_373)).toBe(`11.2${G}M`);
   });
   it("writes powers with a true minus", () => expect(power(-0.00012, 2)).toBe("−1.2×10⁻⁴"));
 });

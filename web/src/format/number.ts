@@ -1,7 +1,9 @@
 /** Numbers as people read them. No other folder makes text of a number: `one.test.ts` holds that.
  *
- * The rule: a figure has three digits, with a unit or without, and a whole number all of them; a column has the decimals
- * of its largest value, and a smaller one has three digits at least. A unit is scaled so that the figure is at least 1. Below 10⁻⁴ and from 10¹⁵ on there is a power of ten. A true minus, thousands commas.
+ * The rule: a figure has three digits, with a unit or without, and below a million the whole part all of its own; from there
+ * on it is shortened to millions, billions and trillions. A column has the decimals of its largest value, and a smaller one
+ * has three digits at least. A unit is scaled so that the figure is at least 1. Below 10⁻⁴ and from 10¹⁵ on there is a power
+ * of ten. Counts of things and steps have all their digits up to ten millions. A true minus, thousands commas.
  */
 
 export const MINUS = "\u2212";
@@ -17,6 +19,8 @@ const COMPACT: [number, string][] = [
   [1e3, "k"],
 ];
 
+/** From here on a value is shortened. */
+const LEAST_COMPACT = 999_999.5;
 /** From here on a power of ten reads better than so many trillions. */
 const MOST_COMPACT = 1e15;
 
@@ -109,12 +113,12 @@ export function figure(value: number | null | undefined, digits = 3): string {
   if (value === 0) return "0";
   const size = Math.abs(value);
   if (size >= 1e15 || size < 1e-4) return power(value, Math.min(3, digits));
-  if (size >= 1e7) return compact(value, digits);
+  if (size >= LEAST_COMPACT) return compact(value, digits);
   if (Number.isInteger(value) && size >= 1) return fixed(value, 0);
   return fixed(value, decimalsFor([value], digits));
 }
 
-/** A count: every digit up to a million, then shortened. */
+/** A count or a step: every digit up to ten millions, then shortened. */
 export function count(value: number | null | undefined): string {
   if (value === null || value === undefined) return NOTHING;
   return Math.abs(value) < 1e7 ? fixed(value, 0) : compact(value, 3);
@@ -169,7 +173,7 @@ function trimmed(value: number, digits: number): string {
 /** A value in a column of the same decimals; one that these would leave fewer than three digits has its own. */
 export function inColumn(value: number, decimals: number): string {
   if (value === 0) return "0";
-  if (Math.abs(value) >= 1e7 && Number.isFinite(value)) return compact(value, 3);
+  if (Math.abs(value) >= LEAST_COMPACT && Number.isFinite(value)) return compact(value, 3);
   if (Math.abs(value) < 1e-4) return power(value, 3);
   const lost = Math.abs(Number(value.toFixed(Math.min(20, decimals))) - value);
   const isRough = lost > 1e-9 * Math.abs(value) && Math.abs(value) < 10 ** (2 - decimals);

@@ -91,7 +91,7 @@ class PoorInitialization(AcrossSeries):
         if ratio <= self.limits["spread"]:
             return {}
         text = (
-            f"activations differ {number(ratio)}-fold in size between layers: sigma is "
+            f"activations differ by a factor of {number(ratio)} in size between layers: sigma is "
             f"{number(first[high])} in {layers[high].stream.layer} and {number(first[low])} in "
             f"{layers[low].stream.layer}"
         )
