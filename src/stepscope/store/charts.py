@@ -48,7 +48,7 @@ def charts_of(
     """Return the charts of a set of tags.
 
     Overlays come first in their section; titles are in order, their numbers by size. Metrics that only their
-    units tell apart have these in their titles.
+    units tell apart have these in their titles, and are shown in them as they were recorded.
 
     Args:
         tags: Of all runs.
@@ -57,7 +57,10 @@ def charts_of(
     """
     made = [(group, titled(group, names)) for group in groups(tags, meanings)]
     shared = Counter(title for _, (title, _) in made)
-    made = [(group, (title if shared[title] == 1 else group.metric, unit)) for group, (title, unit) in made]
+    made = [
+        (group, (title, unit) if shared[title] == 1 or title == group.metric else (group.metric, None))
+        for group, (title, unit) in made
+    ]
     same = Counter(title for _, (title, _) in made)
     # "loss" of one run beside "train_loss" and "val_loss" of another: these two have their tags for a title.
     tags_of = {group: [tag for tag, _ in group.lines] for group, _ in made}
@@ -65,7 +68,10 @@ def charts_of(
         (group, (title if same[title] == 1 or tags_of[group] == [title] else ", ".join(tags_of[group]), unit))
         for group, (title, unit) in made
     ]
-    shared = Counter(end for group, _ in made for end in ends(group.metric))
+    # The unit that a title leaves out does not tell two ends apart.
+    shared = Counter(
+        end for group, _ in made for end in {*ends(group.metric), *map(bare, ends(group.metric))}
+    )
     drawn = [
         chart(group, title, short(group, title, shared), unit, meanings) for group, (title, unit) in made
     ]
@@ -86,6 +92,11 @@ def ends(path: str) -> list[str]:
     """Return all ends of a path that begin at one of its parts, the shortest first."""
     parts = path.split("/")
     return ["/".join(parts[at:]) for at in reversed(range(len(parts)))]
+
+
+def bare(metric: str) -> str:
+    """Return a metric's name without its unit."""
+    return title_and_unit(metric)[0]
 
 
 def short(group: TagGroup, title: str, shared: Mapping[str, int]) -> str:
@@ -112,8 +123,12 @@ def short(group: TagGroup, title: str, shared: Mapping[str, int]) -> str:
         named = meaning_of(end) is not None or metric_kind(title_and_unit(end)[0], None) != "other"
         return named and facts(end) == facts(group.metric)
 
-    nearest = next((end for end in ends(group.metric) if shared[end] == 1 and says(end)), group.metric)
-    return title_and_unit(nearest)[0] if title != group.metric else nearest
+    shown = bare if title != group.metric else str
+    nearest = next(
+        (end for end in ends(group.metric) if shared[end] == shared[shown(end)] == 1 and says(end)),
+        group.metric,
+    )
+    return shown(nearest)
 
 
 def chart(
@@ -121,7 +136,7 @@ def chart(
 ) -> tuple[Chart, tuple[int, ...]]:
     """Return one chart whose place is not known yet, and by which key it finds that among all."""
     tags = [tag for tag, _ in group.lines]
-    named = metric_kind(group.metric, unit)
+    named = metric_kind(group.metric, title_and_unit(group.metric)[1])
     kinds = (meanings.kind(tag, named) for tag in tags)
     kind = next((kind for kind in kinds if kind != named), named)
     evaluated = any(split in ("eval", "test") for _, split in group.lines)

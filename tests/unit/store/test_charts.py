@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
+
 import pytest
 
 from stepscope import store
@@ -55,6 +58,17 @@ def test_the_shortest_title_that_still_says_what_it_is(name):
     assert len({chart.title for chart in found}) == len(found)
 
 
+def test_no_two_charts_have_one_title_whatever_is_recorded():
+    """All tags that programs of the field write at once, and what only case, units or splits tell apart."""
+    lines = (Path(__file__).parents[1] / "names" / "field_tags.txt").read_text().splitlines()
+    tags = {line.split("|", 2)[2] for line in lines if not line.startswith("#")}
+    tags |= {"loss_ms", "loss_s", "Loss", "val/Loss", "a/b/loss", "b/loss", "global_step/sec", "step/sec"}
+    found = charts_of(frozenset(tags))
+    assert len(found) > 200
+    for names in ([chart.title for chart in found], [chart.short for chart in found]):
+        assert [name for name, count in Counter(names).items() if count > 1] == []
+
+
 def test_titles_that_people_gave_twice_are_not_used():
     found = charts_of(frozenset(["m/1", "m/2"]), frozenset([("m/1", "Loss"), ("m/2", "Loss")]))
     assert sorted(chart.title for chart in found) == ["m/1", "m/2"]
@@ -103,6 +117,11 @@ def test_metrics_that_units_alone_tell_apart_have_them_in_their_titles():
         "speed/step_time_ms", "speed/step_time_s", "speed/wait"
     ]  # fmt: skip
     assert [title for _, title, _ in places("x", "x_ms")] == ["x", "x_ms"]
+    # Such a title is true of the values as they were recorded alone: "wait_ms, ns" is not.
+    twins = charts_of(frozenset({"x/wait_ms", "x/wait_s", "y/wait_ms"}))
+    assert [(each.title, each.unit, each.kind) for each in twins] == [
+        ("x/wait_ms", None, "latency"), ("x/wait_s", None, "latency"), ("y/wait", "ms", "latency")
+    ]  # fmt: skip
     # Train and evaluation of one metric are lines of one chart.
     assert [title for _, title, _ in places("train/time_s", "eval/time_s")] == ["time"]
     called = frozenset({("a_ms", "time"), ("b_ms", "time")})
