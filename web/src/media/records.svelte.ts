@@ -1,4 +1,5 @@
 /** Tags and values of records, asked for again while their run is written. */
+import { untrack } from "svelte";
 import type { RecordAnswer, RecordTag } from "../server/api";
 import type { Family } from "../runs/catalog";
 import { atStep, fetchRecord, fetchRecordTags, historyOf, type History } from "../server/records";
@@ -8,24 +9,42 @@ export interface Entry extends RecordTag {
   run: string;
 }
 
-/** Every record tag of some families, by family, and why a run's are not known. */
-async function tagsOf(families: readonly Family[]): Promise<[Map<string, Entry[]>, string]> {
-  let failure = "";
-  const failed = (error: unknown): [] => {
-    failure = error instanceof Error ? error.message : String(error);
-    return [];
-  };
+/** A run that the server did not answer about, and why. */
+export interface NotRead {
+  run: string;
+  why: string;
+}
+
+/** Each run once. */
+export const withoutRepeats = (failures: readonly NotRead[]): NotRead[] => [
+  ...new Map(failures.map((failure) => [failure.run, failure])).values(),
+];
+
+/** Every record tag of some families, by family, and the runs of which they are not known.
+ *
+ * @param before: What was known: it stays of runs without an answer.
+ */
+async function tagsOf(
+  families: readonly Family[],
+  before: ReadonlyMap<string, readonly Entry[]>,
+): Promise<[Map<string, Entry[]>, NotRead[]]> {
+  const failures: NotRead[] = [];
   const found = await Promise.all(
     families.map(async (family) => {
       const runs = await Promise.all(
-        family.runs.map(async (run) =>
-          (await fetchRecordTags(run.name).catch(failed)).map((tag) => ({ ...tag, run: run.name })),
+        family.runs.map(async ({ name: run }) =>
+          fetchRecordTags(run)
+            .then((tags) => tags.map((tag) => ({ ...tag, run })))
+            .catch((error: unknown) => {
+              failures.push({ run, why: error instanceof Error ? error.message : String(error) });
+              return (before.get(family.name) ?? []).filter((entry) => entry.run === run);
+            }),
         ),
       );
       return [family.name, runs.flat()] as const;
     }),
   );
-  return [new Map(found.filter(([, tags]) => tags.length)), failure];
+  return [new Map(found.filter(([, tags]) => tags.length)), failures];
 }
 
 const AGAIN_MS = 2_500;
@@ -38,8 +57,8 @@ const MOST_VALUES = 500;
 export class Tags {
   families = $state.raw<ReadonlyMap<string, readonly Entry[]>>(new Map());
   ready = $state(false);
-  /** Why it is not known what all of them have; empty: it is known. */
-  failure = $state("");
+  /** Runs of which it is not known what they have; empty: it is known. */
+  failures = $state.raw<readonly NotRead[]>([]);
   /** Whether all runs in view are known: what they have is then asked for at once. */
   readonly #settled = $derived(app.answers > 0 && app.catalog.loading === null);
   readonly #names = $derived(
@@ -61,12 +80,15 @@ export class Tags {
         // A run that wrote nothing since then has no new records.
         const newest = Math.max(0, ...known.map((family) => family.main.updated ?? 0));
         if (this.ready && newest === heard) return;
-        const [found, failure] = await tagsOf(known);
+        const [found, failures] = await tagsOf(
+          known,
+          untrack(() => this.families),
+        );
         if (gone) return;
-        this.failure = failure;
+        this.failures = failures;
         // What is shown stays while the server does not answer, and is asked for again.
-        if (!failure) heard = newest;
-        if (!failure || !this.families.size) this.families = found;
+        if (!failures.length) heard = newest;
+        this.families = found;
         this.ready = this.#settled;
       };
       void look();

@@ -1,7 +1,7 @@
 /** The tables of the runs in view, each over all steps and runs. */
 import { fetchTables } from "../server/records";
 import { app } from "../state/app.svelte";
-import { RUNS, type Tags } from "./records.svelte";
+import { RUNS, type NotRead, type Tags } from "./records.svelte";
 
 export interface TableOfRuns {
   tag: string;
@@ -14,6 +14,8 @@ export interface TableOfRuns {
 export class Tables {
   all = $state.raw<readonly TableOfRuns[]>([]);
   ready = $state(false);
+  /** Runs of which it is not known what tables they have. */
+  failures = $state.raw<readonly NotRead[]>([]);
 
   /** To be called once in a component; looks again when the tags of the runs have been looked at. */
   follow(tags: Tags): void {
@@ -23,10 +25,18 @@ export class Tables {
         .slice(0, RUNS)
         .flatMap((family) => family.runs.map((run) => ({ run: run.name, family: family.name })));
       let gone = false;
+      const failures: NotRead[] = [];
       void Promise.all(
-        runs.map(async (one) => ({ ...one, tables: (await fetchTables(one.run).catch(() => null))?.tables })),
+        runs.map(async (one) => {
+          const answer = await fetchTables(one.run).catch((error: unknown) => {
+            failures.push({ run: one.run, why: error instanceof Error ? error.message : String(error) });
+            return null;
+          });
+          return { ...one, tables: answer?.tables };
+        }),
       ).then((found) => {
         if (gone) return;
+        this.failures = failures;
         const byTag = new Map<string, TableOfRuns>();
         for (const { run, family, tables } of found) {
           for (const { tag, name, version } of tables ?? []) {
