@@ -1,5 +1,6 @@
 """The Profile page on real traces: from the advice to the line responsible, by mouse and by keyboard."""
 
+import colorsys
 import gzip
 import json
 import re
@@ -94,6 +95,41 @@ def test_the_timeline_obeys_the_keyboard(opened):
     page.get_by_text("Step 8", exact=True).or_(page.get_by_text("Step 9", exact=True)).first.wait_for()
     page.keyboard.press("f")
     watched.wait("() => !/[?&]t=\\d/.test(location.hash)")
+
+
+COLOURS = """selector => {
+  const {width, height} = document.querySelector(selector);
+  const copy = Object.assign(document.createElement("canvas"), {width, height})
+    .getContext("2d", {willReadFrequently: true});
+  copy.drawImage(document.querySelector(selector), 0, 0);
+  const pixels = new Uint32Array(copy.getImageData(0, 0, width, height).data.buffer);
+  const counts = new Map();
+  for (const pixel of pixels) if (pixel >>> 24 > 250) counts.set(pixel, (counts.get(pixel) ?? 0) + 1);
+  return [...counts].filter(([, count]) => count > 20)
+    .map(([pixel]) => [pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255]);
+}"""
+LEGEND = """() => [...document.querySelectorAll(".tools .legend .swatch")]
+  .map(one => getComputedStyle(one).backgroundColor.match(/[0-9]+/g).slice(0, 3).map(Number))"""
+
+
+def hues_of(colours):
+    """The hues, 0 to 1, of colours that are no grey."""
+    seen = [colorsys.rgb_to_hls(*(part / 255 for part in colour)) for colour in colours]
+    return {hue for hue, light, saturation in seen if saturation > 0.45 and 0.15 < light < 0.85}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_colours_of_the_timeline_are_those_of_its_legend_and_the_mini_map_shows_them(opened, theme):
+    watched = opened(f"#/profile?{RESNET}&show=timeline", theme=theme)
+    drawn(watched)
+    watched.wait(f"() => ({COLOURS})('.map canvas').length > 2")
+    legend = hues_of(watched.page.evaluate(LEGEND))
+    assert len(legend) >= 3
+    for canvas in (".timeline canvas", ".map canvas"):
+        hues = hues_of(watched.page.evaluate(COLOURS, canvas))
+        assert len(hues) >= 3, canvas
+        apart = {hue: min(min(abs(hue - one), 1 - abs(hue - one)) for one in legend) for hue in hues}
+        assert {hue: far for hue, far in apart.items() if far > 0.04} == {}, canvas
 
 
 def window_of(page):

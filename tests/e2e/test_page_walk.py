@@ -105,6 +105,16 @@ COLLIDING = """() => {
 }"""
 """Heads of panels whose parts lie over each other, stick out, or leave a note less than a line."""
 
+HEADER = """() => {
+  const seen = [...document.querySelectorAll("header:has(.brand) > *")]
+    .map(one => one.getBoundingClientRect()).filter(({ width, height }) => width > 1 && height > 1);
+  const rows = [];
+  for (const { top, bottom } of seen.sort((a, b) => a.top - b.top))
+    if (!rows.length || top >= rows.at(-1)) rows.push(bottom);
+    else rows[rows.length - 1] = Math.max(bottom, rows.at(-1));
+  return rows.length;
+}"""
+"""How many rows the bar above all pages has."""
 BROKEN = """() => {
   const found = [];
   const walk = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
@@ -196,6 +206,7 @@ def test_on_a_phone_nothing_is_beyond_the_screen_and_axe_finds_nothing(server, w
     for name in VIEWS:
         page, moved[name] = shown(watched, name)
         beyond[name] = page.evaluate(BEYOND)
+        assert page.evaluate(HEADER) <= 1, "the header has one row"
         colliding[name] = page.evaluate(COLLIDING)
         broken[name] = page.evaluate(BROKEN)
         if name in PHONE:
