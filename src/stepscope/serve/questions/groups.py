@@ -160,14 +160,17 @@ def _difference(
 ) -> tuple[float, float, str, str] | None:
     """Return the means of both sides over the last half of their shared steps, and whether they differ.
 
+    The steps end where half of the runs of each side still have values; runs that end earlier do not count.
     Between groups the difference must exceed two standard errors; between two runs one must lie above the
     other at every place.
     """
     known = [[member for member in side if member is not None] for side in means]
     if not known[0] or not known[1]:
         return None
+    # Runs that ended early, as those that crash do, would leave next to nothing to compare.
+    end = min(sorted(step[-1] for step, _ in side)[len(side) // 2] for side in known)
+    known = [[(step, value) for step, value in side if step[-1] >= end] for side in known]
     begin = max(step[0] for side in known for step, _ in side)
-    end = min(step[-1] for side in known for step, _ in side)
     if end < begin:
         ends = [float(np.mean([value[-1] for _, value in side])) for side in known]
         return ends[0], ends[1], "cannot tell", "they share no steps"
@@ -177,25 +180,27 @@ def _difference(
     tables = [np.array([np.interp(places, step, value) for step, value in side]) for side in known]
     mean_a, mean_b = (float(table.mean()) for table in tables)
     sizes = [len(table) for table in tables]
+    lacks = sum(member is not None for side in means for member in side) - sum(sizes)
+    ended = f"; {counted(lacks, 'run')} that ended before step {end:,.0f} left out" if lacks else ""
     if min(sizes) >= 2:
         of_runs = [table.mean(axis=1) for table in tables]
         error = float(np.sqrt(sum(of_run.var(ddof=1) / len(of_run) for of_run in of_runs)))
         runs = f"{sizes[0]:,} and {sizes[1]:,} runs"
         if abs(mean_b - mean_a) <= 2 * error:
-            return mean_a, mean_b, "same", f"within two standard errors of {runs}"
+            return mean_a, mean_b, "same", f"within two standard errors of {runs}{ended}"
         if mean_a and abs(mean_b - mean_a) < LEAST_RATIO * abs(mean_a):
-            return mean_a, mean_b, "same", "less than 1 %"
-        return mean_a, mean_b, "differs", f"more than two standard errors of {runs}"
+            return mean_a, mean_b, "same", f"less than 1 %{ended}"
+        return mean_a, mean_b, "differs", f"more than two standard errors of {runs}{ended}"
     if len(places) < LEAST_PLACES:
-        return mean_a, mean_b, "cannot tell", f"only {counted(len(places), 'shared point')}"
+        return mean_a, mean_b, "cannot tell", f"only {counted(len(places), 'shared point')}{ended}"
     gap = tables[1].mean(axis=0) - tables[0].mean(axis=0)
     one = "one run per side, so other seeds may differ" if max(sizes) == 1 else "one side is a single run"
     if not ((gap > 0).all() or (gap < 0).all()):
-        return mean_a, mean_b, "same", "the curves cross"
+        return mean_a, mean_b, "same", f"the curves cross{ended}"
     if mean_a and abs(mean_b - mean_a) < LEAST_RATIO * abs(mean_a):
-        return mean_a, mean_b, "same", "less than 1 %"
+        return mean_a, mean_b, "same", f"less than 1 %{ended}"
     side = "above" if gap[0] > 0 else "below"
-    return mean_a, mean_b, "differs", f"B {side} A at all {len(places)} places; {one}"
+    return mean_a, mean_b, "differs", f"B {side} A at all {len(places)} places; {one}{ended}"
 
 
 def _times(sides: Sequence[Sequence[StoredRun]]) -> tuple[list[str], Table]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -69,3 +70,18 @@ def test_times_of_steps_are_judged_once_and_costs_of_recording_are_no_result(des
 def test_a_verdict_has_no_second_test_beside_it(desk: Desk) -> None:
     [curves] = [table for table in compared(desk).tables if table.name.startswith("curves")]
     assert curves.columns == ("tag", "A", "B", "B - A", "verdict", "because")
+
+
+def test_a_run_that_crashed_early_hides_no_difference(tmp_path: Path) -> None:
+    for side, level in (("a", 1.0), ("b", 2.0)):
+        for number in range(4):
+            with ss.Run(tmp_path / f"{side}{number}", card=False, handle_sigterm=False) as run:
+                for _ in run.steps(range(2 if (side, number) == ("a", 3) else 40)):
+                    run.scalar("train/loss", level + 0.01 * number)
+    desk = Desk(tmp_path, cache=False)
+    answer = answered("compare", desk, {"a": "a", "b": "b"}, 4000)
+    desk.close()
+    a, b, _, verdict, why = rows_of(answer)["train/loss"]
+    assert (a, b) == (pytest.approx(1.01), pytest.approx(2.015))
+    assert verdict == "A is better"
+    assert why == "more than two standard errors of 3 and 4 runs; 1 run that ended before step 39 left out"
