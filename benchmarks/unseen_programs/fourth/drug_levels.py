@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 PATIENTS, HOURS = 64, 48
+# With one thread and asynchronous calls, a callback would wait for the thread that runs it.
+jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
 def tablet(dose: float) -> float:
