@@ -341,13 +341,19 @@ def too_many_threads(waited: Waited) -> Selection | None:
     )
 
 
+OUR_THREADS = "stepscope-"
+"""How the names of our own threads begin."""
+
+
 def interpreter_held(waited: Waited) -> Selection | None:
     """Select the waits of the training thread for the interpreter, which another thread had."""
     sampled = waited.sampled
     if sampled is None or sampled.lane != waited.lane:
         raise Abstain("no sampled stacks of the training thread")
-    holders = sampled.holders(sampled.held_up[0])
-    if not holders:
+    every = sampled.holders(sampled.held_up[0])
+    # Our own threads hold it for what the capture itself costs.
+    holders = [holder for holder in every if not holder[0].startswith(OUR_THREADS)]
+    if 2 * sum(ns for _, _, ns in holders) <= sum(ns for _, _, ns in every):
         return None
     name, line, _ = holders[0]
     return Selection(waited.held_up, {"thread": name, "threads": len(holders)}, line=line, waits=True)
