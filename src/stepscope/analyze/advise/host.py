@@ -267,12 +267,12 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
         return None
     engine = waited.sampled.innermost(_ENGINE)
     python = untraced.intersect(waited.sampled.working).minus(engine)
-    lines = waited.lines(python)
+    lines = waited.lines(python, own=True)
     if not lines:  # too few stacks were taken in it to say that it is the program's own code
         return None
     worth = waited.worth(host={waited.lane: python})
     queued = waited.kept_ns(python)
-    seen = max(sum(one.time_ns for one in lines), python.measure_ns // 4)
+    seen = max(sum(one.time_ns for one in lines), (python.measure_ns - queued) // 4)
     own = _without_operators(waited, python)
     lines = [*own, *(one for one in lines if one not in own)]
     evidence = {
@@ -295,7 +295,8 @@ def _without_operators(waited: Waited, python: Spans) -> list[Share]:
     and hardly ever into one.
     """
     every: dict[object, list[int]] = {}
-    lines, whole = waited.lines(python, most=EVERY), waited.lines(waited.spans, most=EVERY)
+    lines = waited.lines(python, most=EVERY, own=True)
+    whole = waited.lines(waited.spans, most=EVERY, own=True)
     begun = _operators_of(waited, lines)
     for place, several in ((0, whole), (1, lines)):
         for one in several:

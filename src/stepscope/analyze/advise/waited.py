@@ -103,6 +103,7 @@ class Waited:
         around: Purpose | None = None,
         outside: re.Pattern[str] | None = None,
         most: int = MOST_LINES,
+        own: bool = False,
     ) -> list[Share]:
         """Return the user's lines that the training thread ran in some time, most time first.
 
@@ -113,6 +114,7 @@ class Waited:
             around: An activity that the lines must lie around, not within.
             outside: Frames that sampled lines must lie around, if there are any, by their text.
             most: Number of lines returned, at most.
+            own: Whether the waits for a processor are left out of the time of sampled lines.
         """
         if self.sampled is not None and self.sampled.lane == self.lane:
 
@@ -123,7 +125,7 @@ class Waited:
                 return compiling or self.activities.of(text) == around
 
             within = chosen if outside is not None or around is not None else None
-            lines = self.sampled.lines(spans, around=within, most=most)
+            lines = self.sampled.lines(spans, around=within, most=most, own=own)
             if lines:
                 return lines
         return [] if around is not None else responsible(self.trace, self.lane, spans, most=most)
