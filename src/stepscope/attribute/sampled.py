@@ -56,7 +56,7 @@ class OwnFrames:
     @cached_property
     def innermost(self) -> Ints:
         """The innermost frame of the user's own code of each stack, -1 = none."""
-        return self._innermost_of(self.samples.stacks)
+        return self.innermost_of(self.samples.stacks)
 
     def outside(self, of: Callable[[str], bool]) -> Ints:
         """Return the innermost frame of the user's own code that lies around some frames."""
@@ -65,7 +65,7 @@ class OwnFrames:
             next((at for at, frame in enumerate(stack) if chosen[frame]), len(stack))
             for stack in self.samples.stacks
         ]
-        return self._innermost_of(stack[:end] for stack, end in zip(self.samples.stacks, ends, strict=True))
+        return self.innermost_of(stack[:end] for stack, end in zip(self.samples.stacks, ends, strict=True))
 
     def shown(self, name: str) -> str:
         """Return the text of a frame, its file relative to the program's directory."""
@@ -87,7 +87,8 @@ class OwnFrames:
         line = line_of(name)
         return (line is None or line.function not in _WITHIN_A_LINE) and self.origins.is_own(name)
 
-    def _innermost_of(self, stacks: Iterable[Sequence[int]]) -> Ints:
+    def innermost_of(self, stacks: Iterable[Sequence[int]]) -> Ints:
+        """Return the innermost frame of the user's own code of some stacks, -1 = none."""
         own = self.own
         return np.array(
             [next((frame for frame in reversed(stack) if own[frame]), -1) for stack in stacks], np.int64
@@ -391,6 +392,31 @@ class Sampled:
                 called = self._called(frame, samples.stack[mine], covered[mine])
                 ranked.append(Share(line, int(total[frame]), int(count[frame]), "", called))
         return ranked
+
+    def around_all(self, spans: Spans) -> list[Share]:
+        """Return the innermost lines of the user's own code around all of each stretch, most time first.
+
+        Args:
+            spans: The stretches. One in which the thread was seen less than twice says nothing of it.
+        """
+        samples, time_ns = self.samples, dict[int, list[int]]()
+        first, last = (np.searchsorted(samples.end_ns, at, side="left") for at in (spans.start, spans.end))
+        for begin, end in zip(first.tolist(), last.tolist(), strict=True):
+            stacks = [samples.stacks[at] for at in samples.stack[begin:end].tolist()]
+            depth, several = 0, [[self._function(frame) for frame in stack] for stack in stacks]
+            for functions in zip(*several, strict=False):
+                if len(stacks) < 2 or len(set(functions)) > 1:
+                    break
+                depth += 1
+            for at, frame in enumerate(self._frames.innermost_of(stack[:depth] for stack in stacks).tolist()):
+                if frame >= 0:
+                    length = int(samples.end_ns[begin + at] - self.start_ns[begin + at])
+                    time_ns.setdefault(frame, []).append(length)
+        lines = [
+            (line_of(self._frames.shown(samples.frames[frame])), sum(lengths), len(lengths))
+            for frame, lengths in sorted(time_ns.items(), key=lambda one: -sum(one[1]))
+        ]
+        return [Share(line, total, rows, "") for line, total, rows in lines if line is not None]
 
     def of_line(self, line: SourceLine) -> Spans:
         """Return the time in which a line was the innermost of the user's own code."""

@@ -24,8 +24,10 @@ from stepscope.analyze.advise.host import SMALL_NS, optimizer_calls, optimizer_r
 from stepscope.analyze.advise.remedy import framework_of, show
 from stepscope.analyze.advise.syncs import around, reads
 from stepscope.analyze.advise.waited import Waited, outermost
+from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
+from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.trace.model import Kind, Trace
 
@@ -135,7 +137,14 @@ def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
     worth = waited.but_one(worth, len(tiny), parts)
     evidence |= {"repeated": repeated.times} if repeated.times else {}
     looked = None if waited.sampled is None else waited.sampled.samples.end_ns
-    lines = waited.origin_lines(tiny, lambda rows: _calling(trace, rows, looked))
+    lines = waited.origin_lines(
+        tiny, lambda some: _calling(trace, some, looked).union(repeated.of(trace, some))
+    )
+    loops = repeated.of(trace, tiny[attribution(trace).purpose[tiny] != Purpose.BACKWARD])
+    if waited.sampled is not None and 2 * loops.measure_ns >= calling.measure_ns:
+        # The line that loops is to be changed, not those that it calls.
+        around = waited.sampled.around_all(loops)[:1]
+        lines = [*around, *(one for one in lines if one.line not in {first.line for first in around})]
     evidence["lines"] = lines_told(lines, calling.measure_ns)
     return Case(waited, worth, evidence, lines[0] if lines else None, tiny, spans=calling)
 
@@ -182,6 +191,12 @@ class Repeated:
     spans: Spans
     parts: Ints
     times: int
+
+    def of(self, trace: Trace, rows: Ints) -> Spans:
+        """Return the time of the loops that hold some of these operators, which are in order of time."""
+        begun = trace.start_ns[rows]
+        first, last = (np.searchsorted(begun, at) for at in (self.spans.start, self.spans.end))
+        return Spans.of(self.spans.start[last > first], self.spans.end[last > first])
 
 
 def _repeated(trace: Trace, waited: Waited, rows: Ints) -> Repeated:
