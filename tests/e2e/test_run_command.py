@@ -113,7 +113,7 @@ def check_card(script, ended, expected):
     """Of a program that has taken so many steps."""
     rows = card(ended.stderr)
     assert rows["steps"].startswith(f"{expected:,} ·")
-    assert rows["state"].startswith("finished after")
+    assert rows["state"].startswith("failed after" if noted(script, "exits") else "finished after")
     assert sum(int(share) for share in re.findall(r"(?<!<)\b(\d+) %", rows["time"].replace("<1", ""))) == 100
     assert (noted(script, "says") or "") in ended.stderr
     assert "stepscope/launch" not in ended.stderr  # no warning of Python's that is about us
@@ -130,7 +130,7 @@ def check_steps(steps, expected):
 def test_the_steps_of_a_script(tmp_path, command, script):
     python, launcher = needed(script)
     ended = command(python, *launcher, script)
-    assert ended.returncode == 0, ended.stderr
+    assert ended.returncode == int(noted(script, "exits") or 0), ended.stderr
     assert ("further models" in ended.stderr) == (noted(script, "says") == "further models")
     lacks = noted(script, "lacks")
     if lacks is not None:
@@ -140,6 +140,34 @@ def test_the_steps_of_a_script(tmp_path, command, script):
     assert ranks.count() == int(noted(script, "ranks") or 1)
     check_steps(ranks.steps(0), int(noted(script, "steps")))
     check_card(script, ended, int(noted(script, "steps")))
+    if noted(script, "series"):
+        assert own_series(tmp_path).keys() == set(noted(script, "series").split(", "))
+
+
+def own_series(folder):
+    """Return the steps of the series that the program itself tells of, by tag."""
+    [path] = (folder / "runs" / "a").glob("*tfevents*")
+    series = {each.tag: each.step.tolist() for each in EventFile(path).read().scalars}
+    return {tag: steps for tag, steps in series.items() if not tag.startswith(OURS)}
+
+
+OURS = ("speed/", "optimizer/", "gradients/", "system/")
+
+
+@pytest.mark.slow
+def test_scripts_that_tell_of_themselves_in_their_own_ways(tmp_path, command):
+    """One program that runs them in turns: as each is there, it has been run alone, too."""
+    scripts = sorted((HERE / "printing").glob("*.py"))
+    program = tmp_path / "all.py"
+    program.write_text(BOTH.format(paths=[str(script) for script in scripts]))
+    pytest.importorskip("torch")
+    ended = command(sys.executable, program)
+    assert ended.returncode == 0, ended.stderr
+    expected = sum(int(noted(script, "steps")) for script in scripts)
+    check_steps(Ranks(str(tmp_path / "runs" / "a")).steps(0), expected)
+    check_card(scripts[0], ended, expected)
+    names = {name for script in scripts for name in noted(script, "series").split(", ")}
+    assert own_series(tmp_path).keys() == names
 
 
 BOTH = """

@@ -11,8 +11,11 @@ import builtins
 import logging
 import re
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, wraps
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from stepscope.launch.process import process
@@ -22,9 +25,12 @@ from stepscope.names.splits import AMBIGUOUS, WORDS, split_tag
 
 MAX_LINE = 400
 """Characters of a line in which values are looked for."""
+MAX_LINES = 50
+"""Lines of a text in which values are looked for: what is longer is a file, a page or a listing."""
 MAX_WORDS = 3
 """Words of a label. What is longer is a sentence, in which only the metric's own name counts."""
 _TOKEN = re.compile(
+    r"(?P<place>(?<!\S)[^\W\d][\w.]*(?::[\w.<>]+)+:0(?![\w.]))|"  # of a call, as loggers give it
     # A number by itself, as tensor(0.3, ...), np.float64(0.3) or [0.3]; no part of a time, an address, a
     # version, a path or a date. As 0,53 may be one number or two, it is none.
     r"(?<![\w@/-])(?<!\d[.,:])(?P<call>[A-Za-z_][\w.]*\()?(?P<list>\[)?"
@@ -44,9 +50,13 @@ _CELL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf|\d+:\d\d(
 _COLOUR = re.compile("\x1b\\[[\\d;]*m")
 BARS = ("write", "set_postfix_str", "set_description", "set_description_str")
 """Methods of tqdm's bars whose first argument is a text."""
+_RECORD = frozenset((*vars(logging.makeLogRecord({})), "message", "asctime"))
+"""Attributes of every record of ``logging``."""
 _IS = ("is", "was")
 _ABOUT = frozenset(("of", "on", "over", "for", "after", "at", "in", "during", "by", "to", "from", "with"))
 """Words after which a phrase describes the noun before them, as in ``Loss at step 40``."""
+_EVERYDAY = ("cost", "costs")
+"""Words for a loss; with a unit, or another word before them, they mean money or time."""
 _UNNAMED = frozenset(("the", "a", "an", "set"))
 """Words that are left out of names."""
 ROLES = ("loss", "part_loss", "metric", "reward", LR := "learning_rate", "gradient_norm")
@@ -197,13 +207,18 @@ class _Fields:
             words.pop()
         after = max((at + 1 for at, word in enumerate(words) if word is None), default=0)
         label = [word for word in words[after:] if word is not None]
+        if after and len(label) > 1 and "/" in label[0]:
+            label = label[1:]  # the unit of the number before: ``1234 samples/sec accuracy=0.5``
         metric = self._metric(label, signed=signed) or (self._described() if signed else None)
         exact = not token["number"].lstrip("+-").isdigit() or bool(token["percent"] or token["whole"])
         row, self._pairs = self._pairs, self._pairs + (metric is None and len(label) == 1)
         if metric is not None and not signed and (token["call"] or not (exact or row)):
             metric = None  # ``map 3``, unless other pairs of a word and a number come before
-        if metric is not None and not metric.role:  # such as ``error 404`` and ``cost: 3.50 USD``
-            metric = metric if signed and exact and _ALONE.match(self._line, token.end()) else None
+        if metric is not None and not (metric.role or (signed and exact)):  # such as ``error 404``
+            metric = None
+        everyday = metric is not None and metric.name.lower().endswith(_EVERYDAY)
+        if metric is not None and (everyday or not metric.role):  # such as ``cost: 3.50 USD``
+            metric = metric if _ALONE.match(self._line, token.end()) else None
         if metric is None:
             words.append(None)
             return None
@@ -248,6 +263,10 @@ def _value(name: str, shape: str, token: re.Match[str]) -> Value:
 
 def _named(words: list[str]) -> Metric | None:
     """Return the metric whose name ends some words."""
+    if words and words[-1].lower() in _EVERYDAY:
+        meant = [word for word in words if word.lower() not in _UNNAMED]
+        if meaning_of("_".join(meant[-MAX_WORDS:])) is None:
+            return None  # such as ``time cost``
     for length in range(1, min(len(words), MAX_WORDS) + 1):
         name = "_".join(words[-length:])
         meaning = None if "." in name else meaning_of(name)  # a file, a module
@@ -279,17 +298,24 @@ def _part_of(words: list[str]) -> str | None:
 table = Table()
 
 
-def install() -> None:
-    """Look at the lines that the program prints and logs from now on, and at the texts beside its bars."""
+def install(late: ModuleType | None = None) -> None:
+    """Look at the lines that the program prints and logs from now on, and at the texts beside its bars.
+
+    Args:
+        late: ``tqdm.std``, if the program has loaded it just now.
+    """
     global _installed
     if _installed:
+        if late is not None and process.opened is not None:
+            watch_bars()
         return
     _installed = True
     original = builtins.print
 
     @wraps(original)
     def print(*values: Any, **options: Any) -> None:  # noqa: A001  replaces the function of this name
-        original(*values, **options)
+        with _telling:
+            original(*values, **options)
         if wanted():
             take(lambda: " ".join(value if isinstance(value, str) else str(value) for value in values))
 
@@ -298,12 +324,59 @@ def install() -> None:
 
     @wraps(handle)
     def handled(self: logging.Logger, record: logging.LogRecord) -> None:
-        handle(self, record)
+        with _telling:
+            handle(self, record)
         if wanted() and record.levelno >= logging.INFO:
             take(record.getMessage)
+            own = {name: value for name, value in vars(record).items() if name not in _RECORD}
+            if own:  # given as ``extra``, which only the program's own format shows
+                take(lambda: _postfix(own))
 
     logging.Logger.handle = handled  # type: ignore[method-assign]
-    process.begins.append(watch_bars)
+    process.begins += [watch_bars, watch_streams]
+
+
+class Telling(threading.local):
+    """Whether this thread writes what is taken before it is laid out, with its values in full."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
+
+
+_telling = Telling()
+
+
+def watch_streams() -> None:
+    """Take the values in what is written to the standard streams in other ways, as by Loguru and Rich."""
+    for stream in (sys.stdout,) if sys.stdout is sys.stderr else (sys.stdout, sys.stderr):
+        with suppress(Exception):  # of a stream of the program's own, or none
+            watch_stream(stream)
+
+
+def watch_stream(stream: Any) -> None:
+    """Take the values in what is written to a stream.
+
+    Args:
+        stream: Keeps its type; only its method ``write`` is another one.
+    """
+    original, last = stream.write, ""
+
+    @wraps(original)
+    def write(text: Any) -> Any:
+        nonlocal last
+        result = original(text)
+        # A display that is drawn again tells nothing new.
+        if not _telling.depth and isinstance(text, str) and text != last and wanted():
+            last = text
+            take(lambda: text)
+        return result
+
+    stream.write = write
 
 
 def watch_bars() -> None:
@@ -312,9 +385,10 @@ def watch_bars() -> None:
     for name in BARS:
         _watch_bar(bar, name, _text)
     _watch_bar(bar, "set_postfix", _postfix)
+    _watch_bar(bar, "display", None)
 
 
-def _watch_bar(bar: Any, name: str, line: Callable[..., str]) -> None:
+def _watch_bar(bar: Any, name: str, line: Callable[..., str] | None) -> None:
     found = vars(bar).get(name) if isinstance(bar, type) else None
     if found is None:
         return
@@ -322,8 +396,9 @@ def _watch_bar(bar: Any, name: str, line: Callable[..., str]) -> None:
 
     @wraps(original)
     def told(self: Any, *arguments: Any, **named: Any) -> Any:
-        result = original(self, *arguments, **named)
-        if wanted():
+        with _telling:
+            result = original(self, *arguments, **named)
+        if line is not None and wanted():
             take(lambda: line(*arguments, **named))
         return result
 
@@ -344,14 +419,20 @@ def wanted() -> bool:
     return process.opened is not None and not process.led
 
 
-def take(line: Callable[[], str]) -> None:
-    """Record the values in a line.
+def take(text: Callable[[], str]) -> None:
+    """Record the values in a text.
 
     Args:
-        line: Returns it; may raise what the program's own objects raise.
+        text: Returns it; may raise what the program's own objects raise.
     """
     try:
-        text = _COLOUR.sub("", line())
-        process.record(values_of(text) or table.values_of(text))
+        whole = _COLOUR.sub("", text())
+        values = values_of(whole)
+        if not values and len(whole) <= MAX_LINES * MAX_LINE and whole.count("\n") <= MAX_LINES:
+            found = [values_of(line) or table.values_of(line) for line in whole.splitlines()]
+            values = {name: value for each in found for name, value in each.items()}
+            for name in [name for name in values if sum(name in each for each in found) > 1]:
+                del values[name]  # of which step each is, is unknown
+        process.record(values)
     except Exception:  # noqa: BLE001  the program's own objects
         return

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import io
+import logging
 import math
 
 import pytest
@@ -93,9 +95,24 @@ LINES = {
     },
     "Training Accuracy for epoch 2 is 88.5%": {"Training_Accuracy": 0.885},
     "Iter 10 loss:0.33 acc:0.8 time:0.12s": {"loss": 0.33, "acc": 0.8},
+    "epoch 3 cost 0.25": {"cost": 0.25},
+    "Cost after iteration 100: 0.34": {"Cost": 0.34},
+    "Epoch: 0001 cost= 0.1234": {"cost": 0.1234},
+    "cost: 3.50 USD, loss: 0.5": {"loss": 0.5},
+    "2024-05-01 12:00:01.123 | INFO     | __main__:train:12 - step 100 loss 0.34": {"loss": 0.34},
+    "2024-05-01 12:00:01.123 | INFO     | __main__:<module>:12 - step 100 loss 0.34": {"loss": 0.34},
+    "2024-05-01T12:00:01Z [info     ] step                loss=0.34 lr=0.001 step=10": {
+        "loss": 0.34, "lr": 0.001,
+    },
+    "Epoch[0] Batch [50]\tSpeed: 1234.5 samples/sec accuracy=0.52": {"accuracy": 0.52},
     "[INFO] eval: {'accuracy': 0.91, 'f1': 0.88}": {"eval/accuracy": 0.91, "eval/f1": 0.88},
 }  # fmt: skip
 PROSE = (
+    "Estimated cost: 3.50 USD",
+    "Total cost: 12.3 EUR",
+    "Compute cost: 0.12 USD/h",
+    "Inference cost: 0.002 s",
+    "Epoch[0] Time cost=12.345",
     "Verlust: 0,53 - Genauigkeit: 0,91",
     "loss: 1,25",
     "Training took 3 min 20 s",
@@ -179,15 +196,65 @@ def test_a_name_that_occurs_twice_has_no_value():
     assert values_of("loss 0.5, loss 0.6, acc 0.1") == {"acc": 0.1}
 
 
-def test_values_beside_a_bar_are_taken(monkeypatch):
-    tqdm = pytest.importorskip("tqdm")
-    taken = []
+@pytest.fixture
+def taken(monkeypatch):
+    """What is recorded, while all that the program tells is wanted."""
+    values = []
     monkeypatch.setattr(printed, "wanted", lambda: True)
-    monkeypatch.setattr(printed.process, "record", taken.append)
-    for name in ("set_postfix", *printed.BARS):
+    monkeypatch.setattr(printed.process, "record", lambda numbers: numbers and values.append(numbers))
+    return values
+
+
+class Stream(io.StringIO):
+    """One whose method can be replaced, as that of a file can."""
+
+
+def test_values_that_are_written_to_a_stream_are_taken(taken):
+    stream = Stream()
+    printed.watch_stream(stream)
+    for text in (
+        "\rEpoch [1/5], Step [10/100], Loss: 0.5",
+        "\rEpoch [1/5], Step [10/100], Loss: 0.5",  # drawn again
+        "1: loss 0.5\n2: loss 0.25\n",  # of which step each is, is unknown
+        "epoch train_loss acc\n",
+        "3 0.25 0.5\n",
+        "reading\n",
+        "one of many lines\n" * printed.MAX_LINES + "loss 0.5\n",
+    ):
+        assert stream.write(text) == len(text)
+    with printed._telling:  # taken where it comes from
+        stream.write("loss 0.125\n")
+    assert taken == [{"Loss": 0.5}, {"train_loss": 0.25, "acc": 0.5}]
+    assert stream.getvalue().count("\n") == 7 + printed.MAX_LINES
+
+
+def test_a_logged_value_is_taken_once_wherever_it_stands(monkeypatch, taken):
+    stream = Stream()
+    monkeypatch.setattr(printed, "_installed", False)
+    monkeypatch.setattr(builtins, "print", print)
+    monkeypatch.setattr(logging.Logger, "handle", logging.Logger.handle)
+    monkeypatch.setattr(printed.process, "begins", [])
+    printed.install()
+    printed.watch_stream(stream)
+    log = logging.Logger("train")
+    log.addHandler(logging.StreamHandler(stream))
+    log.info("progress", extra={"step": 3, "loss": 0.5})
+    log.info("loss %.2f", 0.25)
+    print("acc", 0.75, file=stream)
+    assert stream.getvalue() == "progress\nloss 0.25\nacc 0.75\n"
+    assert taken == [{"loss": 0.5}, {"loss": 0.25}, {"acc": 0.75}]
+
+
+def test_values_beside_a_bar_are_taken(monkeypatch, taken):
+    tqdm = pytest.importorskip("tqdm")
+    for name in ("set_postfix", "display", *printed.BARS):
         monkeypatch.setattr(tqdm.std.tqdm, name, vars(tqdm.std.tqdm)[name])
-    printed.watch_bars()
-    with tqdm.tqdm(total=3, file=io.StringIO()) as bar:
+    monkeypatch.setattr(printed, "_installed", True)
+    monkeypatch.setattr(printed.process, "_run", object())
+    printed.install(tqdm.std)  # loaded after the run has begun
+    stream = Stream()
+    printed.watch_stream(stream)
+    with tqdm.tqdm(total=3, file=stream) as bar:
         bar.set_postfix(loss=0.123456, samples=3)
         bar.set_postfix({"lr": 0.5}, acc=0.25)
         bar.set_description(f"epoch 3, loss {0.75}")
@@ -195,5 +262,5 @@ def test_values_beside_a_bar_are_taken(monkeypatch):
         bar.set_postfix_str(s="loss=0.5", refresh=False)
         assert bar.postfix == "loss=0.5"
         bar.write("acc 0.5", file=io.StringIO())
-    values = [{"loss": 0.123456}, {"lr": 0.5, "acc": 0.25}, {"loss": 0.75}, {}, {"loss": 0.5}, {"acc": 0.5}]
+    values = [{"loss": 0.123456}, {"lr": 0.5, "acc": 0.25}, {"loss": 0.75}, {"loss": 0.5}, {"acc": 0.5}]
     assert taken == values

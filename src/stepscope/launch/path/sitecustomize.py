@@ -34,8 +34,11 @@ WATCHED = {
     "tf_keras": "keras",
     "jax": "jax",
     "tensorflow": "tensorflow",
+    "tqdm.std": "printed",
 }
 """By module of a framework: the one of ``stepscope.launch`` whose ``install`` is called once it is loaded."""
+LATE = ("tqdm.std",)
+"""Modules that matter only beside a framework: a program without one imports nothing of ours."""
 
 
 def _without_us() -> None:
@@ -128,6 +131,8 @@ class _Finder:
 
 def _observe(name: str, module: ModuleType) -> None:
     """Have the module for a framework observe it; whatever goes wrong there, the program goes on."""
+    if name in LATE and "stepscope.launch." + WATCHED[name] not in sys.modules:
+        return
     try:
         from importlib import import_module
 
