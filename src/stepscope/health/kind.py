@@ -44,6 +44,8 @@ an attack or a constant of an optimizer, and many things have scores.
 _HINTED = {name: (kind, re.compile(words, re.IGNORECASE)) for name, (kind, words) in _HINTS.items()}
 _TEACHER = re.compile(_EDGE + r"(?:kd|distill\w*|teacher|student)" + _END, re.IGNORECASE)
 """Names of a distillation, whose divergence has a fixed weight."""
+_PAIRS = re.compile(r"(?:.*[/.])?rewards/(?:chosen|rejected|margins|accuracies)", re.IGNORECASE)
+"""Names of a training on pairs of answers, of which one is preferred: its loss falls as a classifier's."""
 _METRIC = re.compile(METRIC, re.IGNORECASE)
 _PATTERNS = {
     kind: re.compile(_EDGE + "(?:" + words + ")" + _END, re.IGNORECASE) for kind, words in _WORDS.items()
@@ -61,6 +63,8 @@ def kind_of(tag: str) -> str | None:
     if indicated == "variational" and _TEACHER.search(tag):
         return None
     if indicated == "adversarial" and _METRIC.fullmatch(tag):  # the accuracy of a classifier under attack
+        return None
+    if indicated == "reinforcement" and _PAIRS.fullmatch(tag):
         return None
     is_score = "explained_variance" in tag.lower() and split_of(tag) in ("eval", "test")  # of a regression
     return None if indicated == "reinforcement" and is_score else indicated

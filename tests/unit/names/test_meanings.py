@@ -27,6 +27,7 @@ TABLE = {
     # tag, correction: role, kind, lower is better; split of the chart; split that the rules judge
     ("loss", ""): (LOSS, None, "train"),
     ("objective", ""): (("loss", "other", None), None, "train"),
+    ("objectif", ""): (("loss", "other", None), None, "train"),
     ("objective", "loss"): (LOSS, None, "train"),
     ("zebra", "loss"): (LOSS, None, "train"),
     ("zebra", "kind:loss"): (LOSS, None, "train"),

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.health.facts import CHANCE, FEWEST_GAPS, Change, Facts
+from stepscope.health.finding import Severity
 from stepscope.health.looks import (
     SERIES,
     AcrossSeries,
@@ -237,22 +238,25 @@ class RepeatedBatch(Row):
 
 
 class ConstantOutput(Row):
-    """Looks for scores that are the worst there is, for most of a run, while the loss falls."""
+    """Looks for evaluations that stay exactly the same while the loss falls.
+
+    A score at its worst is that of a model that always answers the same. If no series of an evaluation ever
+    moves, it is that, or not the model that is trained is evaluated.
+    """
 
     id = "constant-output"
-    title = "Constant output"
+    title = "Constant evaluation"
     severity = "medium"
     formula = (
-        "a score of an evaluation is exactly 0, or a rate of errors 1, in share of all evaluations, up to "
-        "the last, while the training loss changes and neither rates are next to 0 nor weights constant"
+        "a score of an evaluation is exactly 0, or errors 1, in share of all, up to now, or none of its "
+        "series ever moves, while the training loss changes and neither rates are near 0 nor weights "
+        "constant"
     )
     source = "ours; a model that never answers a class has a recall, a precision and a dice of 0"
     window = "at the eighth such evaluation"
-    chance = "none: one right answer makes a score positive"
+    chance = "none: one right answer makes a score positive, and other weights have another loss"
     fewest = "8 evaluations with a score"
     roles = ("metric", "loss")
-    leads = ("metric",)
-    needs = ("metric",)
     splits = ("eval",)
     unfit = ("reinforcement",)
     defaults = thresholds(evaluations=8, share=0.7)
@@ -261,28 +265,56 @@ class ConstantOutput(Row):
         "frequency of classes or sample them evenly, and judge by a score in which rare classes count "
         "(recall, dice, balanced accuracy)"
     )
+    frozen = (
+        "check that the evaluation uses the weights that are trained: not a copy made once, an average that "
+        "nothing updates, a checkpoint read at the start or a cached result; then look at the predictions"
+    )
+    """The action if the whole evaluation stays the same."""
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, training = known.facts, run.training_loss(known.stream.run)
-        if training is None or known.stream.lower_is_better is None or facts.finite < FEWEST:
+        falls = known.stream.lower_is_better
+        if training is None or facts.finite < FEWEST:
             return None
         self.judged()
         steps, means = facts.curve
-        same, worst = int((steps >= facts.constant_since).sum()), float(known.stream.lower_is_better)
-        if (
-            facts.last != worst
-            or same < self.limits["evaluations"]
-            or same < self.limits["share"] * len(means)
-        ):
+        same = int((steps >= facts.constant_since).sum())
+        if same < self.limits["evaluations"] or same < self.limits["share"] * len(means):
             return None
+        is_frozen = self._leads_frozen(known, run)
+        is_worst = known.stream.role == "metric" and falls is not None and facts.last == float(falls)
         of_run = known.stream.run, known.at.wall
         rate, largest = self.context.rate(*of_run) or 1.0, self.context.largest_rate(*of_run) or 1.0
         rests = rate <= 1e-3 * largest or self.context.keeps_weights(*of_run)
         still = training.facts.constant_since <= facts.constant_since
-        if still or rests or facts.broken is not None or training.facts.broken is not None:
+        broken = facts.broken is not None or training.facts.broken is not None
+        # Rates come to nothing at the end of a run, when the finding is there.
+        if still or broken or (rests and known.stream not in self.holding) or not (is_worst or is_frozen):
             return None
-        text = f"it has been exactly {worst:.0f} in {same:,} of {facts.finite:,} evaluations"
-        return Seen(text, {"evaluations": same}, facts.constant_since)
+        if is_worst:
+            text = f"it has been exactly {facts.last:.0f} in {same:,} of {facts.finite:,} evaluations"
+            return Seen(text, {"evaluations": same}, facts.constant_since)
+        text = f"it has had one value, {number(facts.last)}, in all {facts.finite:,} evaluations"
+        loss = f"the training loss went from {number(training.facts.first)} to {number(training.facts.level)}"
+        # A score of few examples may stay where it is; a loss of other weights is another one.
+        severity: Severity | None = "low" if known.stream.role == "metric" else None
+        values = {"evaluations": float(same)}
+        return Seen(f"{text}, while {loss}", values, facts.constant_since, severity, self.frozen)
+
+    def _leads_frozen(self, known: Known, run: RunFacts) -> bool:
+        """Return whether no series of the evaluations ever moves, and this is the first of them.
+
+        One that is perfect has nothing to gain, and counts for none.
+        """
+        evaluated = [
+            each
+            for role in ("loss", "metric", "part_loss")
+            for each in run.of(known.stream.run, role, "eval")
+            if each.facts.last not in ((0.0,) if each.stream.lower_is_better else (1.0, 100.0))
+        ]
+        return evaluated[:1] == [known] and all(
+            each.facts.constant_since <= each.facts.first_step for each in evaluated
+        )
 
 
 class WorseThanBest(Row):
