@@ -80,7 +80,8 @@ METRIC = (
     r"(?:.*[/_\- ])?(?:acc|[^\W_]*accuracy|genauigkeit|exactitude|exactitud|acur[aá]cia|accuratezza"
     r"|nauwkeurigheid|dok[lł]adno[sś][cć]|do[gğ]ruluk|точность|准确率|準確率|正解率|精度|정확도"
     r"|auc|auroc|f1|f1[-_]?score|precision|recall|m?iou|dice|map|map50"
-    r"|bleu|rouge\w*|psnr|ssim|r2|top[-_]?[15]\w*|exact_match|wer|cer|mae|rmse|mape|error_rate)"
+    r"|[fk]id(?:[-_]?\d+k?)?(?:_full)?|bleu|rouge\w*|psnr|ssim|r2|top[-_]?[15]\w*|exact_match"
+    r"|wer|cer|mae|rmse|mape|error_rate)"
     r"(?:[/_\- ]?(?:epoch|step|train|val|valid|test|macro|micro|avg|@\d+|(?<!\d)\d+))*"
 )
 """Names of metrics by which a run is judged besides its loss. No run of digits is split in several ways:
