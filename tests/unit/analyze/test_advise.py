@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscope.analyze.advise import RULES, Advice, Facts, Finding, _short, _under, advise, joined, ordered
+from stepscope.analyze.advise import RULES, Advice, Facts, Finding, _under, advise, joined, ordered
 from stepscope.analyze.advise.activities import changed
 from stepscope.analyze.advise.dtypes import is_full_precision
 from stepscope.analyze.advise.expensive import question_of
@@ -96,7 +96,9 @@ def test_kernel_names_tell_their_precision(name: str, full: bool) -> None:
 
 def test_what_a_late_rank_waits_for_is_told_with_it_and_its_communication_is_not_a_cause() -> None:
     def one(rule, rank, gain):
-        return Finding(rule, "medium", f"{rule} of {rank}", {}, {}, "", gain_ns=gain, place={"rank": rank})
+        place = {"rank": rank}
+        summary = f"{rule}; without it less"
+        return Finding(rule, "medium", summary, {}, {}, "", gain_ns=gain, place=place, short=rule)
 
     late = one("slow-rank", 1, 9)
     mine, other = one("input-bound", 1, 5), one("input-bound", 0, 7)
@@ -104,7 +106,7 @@ def test_what_a_late_rank_waits_for_is_told_with_it_and_its_communication_is_not
     rest = _under(late, findings)
     assert rest[:-1] == [mine, other]
     assert rest[-1].rule == "slow-rank"
-    assert rest[-1].chain == [_short(mine)]
+    assert rest[-1].chain == ["input-bound"]
     assert _under(late, [other, late]) == [other, late]
 
 
@@ -141,7 +143,7 @@ def test_findings_about_the_same_time_are_one(one, wide, left) -> None:
     narrow, about = (
         Finding(
             rule, severity, f"{rule}; without it 1 ms", {}, {}, "", gain_ns=gain, place={"rank": 0},
-            spans=None if begin is None else Spans.window(begin, end),
+            short=rule, spans=None if begin is None else Spans.window(begin, end),
         )
         for rule, severity, gain, begin, end in (one, wide)
     )  # fmt: skip

@@ -303,7 +303,7 @@ def _under(late: Finding, findings: list[Finding]) -> list[Finding]:
 
 
 def _short(one: Finding) -> str:
-    return one.summary.split("; without it")[0]
+    return one.short or one.summary
 
 
 def ordered(findings: list[Finding]) -> list[Finding]:

@@ -139,7 +139,7 @@ def rule_of(rule: ActivityRule) -> Callable[[Facts], Iterator[Finding]]:
             (_case(facts, rule, waited) for waited in looked),
             of=len(facts.waited),
             action=lambda case: with_line(facts, case, _of_workers(case) or remedy_of(facts, rule, case)),
-            say=lambda case: f"{rule.say}{_what(case)} for {case.cost_text}{case.where}; {case.free_text}",
+            say=lambda case: f"{rule.say}{_what(case)} for {case.cost_text}{case.where}",
             command=lambda case: open_line(facts, case),
             least=rule.least,
             sure=lambda case: rule.activity != Purpose.LOADING or _hands_over(case),

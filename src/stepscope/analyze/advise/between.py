@@ -86,9 +86,7 @@ def _findings(
         name,
         cases,
         of=of,
-        say=lambda case: (
-            f"{what}{' for' if rule else ''} {case.cost_text}{passes}{case.where}; {case.free_text}"
-        ),
+        say=lambda case: f"{what}{' for' if rule else ''} {case.cost_text}{passes}{case.where}",
         action=lambda case: with_line(facts, case, remedy_of(facts, rule, case) if rule else otherwise),
         command=lambda case: open_line(facts, case),
         least=WORTH,

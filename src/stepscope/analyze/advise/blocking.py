@@ -37,7 +37,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         RULE,
         map(_case, looked),
         of=len(facts.waited),
-        say=lambda case: f"the training thread waits for {case.cost_text}{case.where}; {case.free_text}",
+        say=lambda case: f"the training thread waits for {case.cost_text}{case.where}",
         action=lambda case: (
             "move what waits there (a file, the network, a lock, a process, sleep) out of the steps, or "
             "do it ahead of time in a thread"

@@ -35,7 +35,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         of=len(facts.waited),
         say=lambda case: (
             f"compiled code calls Python ({case.evidence['events'][0]['name']}) for "
-            f"{case.cost_text}{case.where}; {case.free_text}"
+            f"{case.cost_text}{case.where}"
         ),
         action=lambda case: (
             "compute it in the compiled step, or return the values and handle them outside of it every "

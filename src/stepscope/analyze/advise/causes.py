@@ -103,7 +103,8 @@ def check_of(cause: Cause) -> Check:
             cause.rule,
             cases,
             of=len(facts.waited),
-            say=lambda case: f"{cause.say(case.evidence)} {case.cost_text}{case.where}; {_free(cause, case)}",
+            say=lambda case: f"{cause.say(case.evidence)} {case.cost_text}{case.where}",
+            left=lambda case: f"without it {case.left_text('at best' if cause.bound else 'about')}",
             action=lambda case: with_line(facts, case, cause.remedy(facts, case.evidence)),
             command=lambda case: open_line(facts, case),
             least=WORTH,
@@ -133,10 +134,6 @@ def _case(waited: Waited, selected: Selection) -> Case:
     evidence = {**selected.evidence, "lines": lines_told(lines, spans.measure_ns)}
     line = selected.line or (lines[0] if lines else None)
     return Case(waited, worth, evidence, line, rows, spans=spans)
-
-
-def _free(cause: Cause, case: Case) -> str:
-    return case.free_text.replace("takes about", "takes at best") if cause.bound else case.free_text
 
 
 def _unmeasured(cause: Cause, facts: Facts, case: Case) -> Finding:

@@ -71,7 +71,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         RULE,
         cases,
         of=len(facts.waited),
-        say=lambda case: f"communication that no computation hides takes {case.cost_text}; {case.free_text}",
+        say=lambda case: f"communication that no computation hides takes {case.cost_text}",
         action=lambda case: (
             servers
             or (

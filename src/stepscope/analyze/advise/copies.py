@@ -49,9 +49,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         RULE,
         cases,
         of=len(facts.waited),
-        say=lambda case: (
-            f"copies from or to pageable memory take {case.cost_text}{case.where}; {case.free_text}"
-        ),
+        say=lambda case: f"copies from or to pageable memory take {case.cost_text}{case.where}",
         action=lambda case: (
             pinned if framework_of(trace) == "torch" else "copy from pinned host memory, ahead of time"
         ),

@@ -72,8 +72,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         say=lambda case: (
             f"{case.evidence['fp32_ratio']:.0%} of the time in matrix products is 32-bit arithmetic "
             f"without tensor cores, {case.per_step(case.evidence['fp32_ns'] * case.waited.count)}"
-            f"{case.where}; at twice the rate {case.free_text.removeprefix('without it ')}"
+            f"{case.where}"
         ),
+        left=lambda case: f"at twice the rate {case.left_text()}",
         action=lambda case: _action(capability, framework_of(trace)),
         command=lambda case: show(facts, "kernel", trace.name_of(int(case.rows[0]))),
         least=WORTH,

@@ -44,7 +44,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         say=lambda case: (
             f"{case.evidence['operations_per_step']:,.0f} operations "
             f"{'a step' if case.waited.marked else 'in all'} are dispatched one by one, for "
-            f"{case.cost_text}{case.where}; {case.free_text}"
+            f"{case.cost_text}{case.where}"
         ),
         action=lambda case: with_line(facts, case, _REMEDIES[framework_of(facts.timeline)]),
         command=lambda case: open_line(facts, case),

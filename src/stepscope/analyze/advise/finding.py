@@ -57,6 +57,7 @@ class Finding:
         events: The longest events behind it: ``row``, ``name``, ``rank``, ``start_ns``, ``duration_ns``.
         command: A command that shows it, or that records the missing data.
         withdrawn: The condition under which this would no longer be reported.
+        short: The sentence without the time that the change leaves; empty if it tells none. Not in JSON.
         spans: The time of the thread that runs the steps that it is about, None if that is not known; only
             for joining it with others.
     """
@@ -78,11 +79,12 @@ class Finding:
     events: list[dict[str, Any]] = field(default_factory=list)
     command: str = ""
     withdrawn: str = ""
+    short: str = field(default="", compare=False)
     spans: Spans | None = field(default=None, repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as JSON types."""
-        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "spans"}
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.compare}
 
     @property
     def evidence_lines(self) -> list[str]:
@@ -306,12 +308,10 @@ class Case:
         """Format a time per step; of the whole recording if no step was marked."""
         return f"{time(ns / self.waited.count)} {'a step' if self.waited.marked else 'of the recording'}"
 
-    @property
-    def free_text(self) -> str:
-        """The time of a step without it."""
+    def left_text(self, about: str = "about") -> str:
+        """Return the time of a step without it, as ``a step takes about 10.8 ms``."""
         left = time((self.waited.own_ns - self.worth.gain_ns) / self.waited.count)
-        what = "a step takes" if self.waited.marked else "it takes"
-        return f"without it {what} about {left}"
+        return f"{'a step takes' if self.waited.marked else 'it takes'} {about} {left}"
 
     @property
     def where(self) -> str:
@@ -328,6 +328,7 @@ def judged(
     of: int,
     least: float,
     say: Callable[[Case], str],
+    left: Callable[[Case], str] = lambda case: f"without it {case.left_text()}",
     action: Callable[[Case], str],
     command: Callable[[Case], str],
     withdrawn: str,
@@ -342,6 +343,7 @@ def judged(
         of: Number of ranks examined.
         least: Least gain as a share of the steps.
         say: Returns the sentence.
+        left: Returns its end, the time that the change leaves; a short sentence has none.
         action: Returns the remedy.
         command: Returns the command.
         withdrawn: The condition under which it would no longer be reported.
@@ -369,10 +371,11 @@ def judged(
         evidence["next"] = [
             {"rank": case.waited.rank, "gain_ratio": case.ratio} for case in ordered[1 : 1 + _MOST_PLACES]
         ]
+    short = label + say(worst)
     yield Finding(
         rule,
         severity_of(worst.ratio) if sure(worst) else "info",
-        label + say(worst),
+        f"{short}; {left(worst)}",
         evidence,
         {"gain_ratio": least, **(limits or {})},
         action(worst),
@@ -387,6 +390,7 @@ def judged(
         events=events_of(waited.trace, worst.rows if len(worst.rows) else waited.step_rows),
         command=command(worst),
         withdrawn=withdrawn,
+        short=short,
         spans=worst.spans,
     )
 

@@ -132,7 +132,7 @@ def _say(rule: str, case: Case) -> str:
         )
         return (
             f"the training thread runs none of the framework's operators for {case.cost_text}{within}: what "
-            f"it did, Python or a wait, was not recorded; {case.free_text}"
+            "it did, Python or a wait, was not recorded"
         )
     who = {
         "host-bound": "the device waits for the host",
@@ -145,7 +145,7 @@ def _say(rule: str, case: Case) -> str:
     most = f", {time(case.evidence['one_call_ns'])} of it in one call of {call}" if call else ""
     if _untraced(case):
         most = f"; for {time(case.evidence['untraced_ns'])} of that nothing was recorded on the host"
-    return f"{who} for {case.cost_text}{case.where}{most}; {case.free_text}"
+    return f"{who} for {case.cost_text}{case.where}{most}"
 
 
 def _untraced(case: Case) -> bool:

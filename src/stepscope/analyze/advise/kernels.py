@@ -291,7 +291,7 @@ def _say(case: Case) -> str:
     )
     times = case.evidence.get("repeated", 0)
     in_a_row = f"; the same ones run up to {times:,} times in a row" if times else ""
-    return f"{text}{in_a_row}; {case.free_text}"
+    return f"{text}{in_a_row}"
 
 
 def _remedy(trace: Trace) -> str:
@@ -347,8 +347,7 @@ def optimizer(facts: Facts) -> Iterator[Finding]:
         say=lambda case: (
             f"the optimizer updates parameter by parameter, "
             f"{case.evidence['operators_per_step']:,.0f} operators "
-            f"{'a step' if case.waited.marked else 'in all'}, for {case.cost_text}{case.where}; "
-            f"{case.free_text}"
+            f"{'a step' if case.waited.marked else 'in all'}, for {case.cost_text}{case.where}"
         ),
         action=lambda case: _UPDATE.get(
             framework_of(trace), "update all parameters in one compiled function"

@@ -62,7 +62,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         RULE,
         cases,
         of=len(facts.waited),
-        say=lambda case: f"converting tensor layouts takes {case.cost_text}{case.where}; {case.free_text}",
+        say=lambda case: f"converting tensor layouts takes {case.cost_text}{case.where}",
         action=lambda case: torch if framework_of(trace) == "torch" else other,
         command=lambda case: show(facts, "kernel", trace.name_of(int(case.rows[0]))),
         least=WORTH,

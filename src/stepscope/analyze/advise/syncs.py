@@ -146,15 +146,9 @@ def _say(case: Case) -> str:
     unit = "a step" if case.waited.marked else "in all"
     if case.waited.has_device:
         count = case.evidence["syncs_per_step"]
-        return (
-            f"the host waits for the device {often(count)} {unit}{case.where}, and what follows comes "
-            f"late; "
-            f"{case.free_text}"
-        )
+        return f"the host waits for the device {often(count)} {unit}{case.where}, and what follows comes late"
     count = case.evidence["reads_per_step"]
-    return (
-        f"values are read one by one, {count:,.0f} {unit}, for {case.cost_text}{case.where}; {case.free_text}"
-    )
+    return f"values are read one by one, {count:,.0f} {unit}, for {case.cost_text}{case.where}"
 
 
 _SHAPED = re.compile(r"^aten::(?:nonzero|masked_select|_?unique\w*|repeat_interleave)")
