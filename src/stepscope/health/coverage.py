@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from stepscope.health.finding import Abstention, Finding
 
@@ -127,34 +127,43 @@ def _answer(
     return Covered(question, "not judged", missing)
 
 
-def outcome(answers: Sequence[Covered], findings: Sequence[Finding], *, state: str = "") -> str:
-    """Return the verdict in a few words, the same wherever it is shown.
+class Outcome(NamedTuple):
+    """A verdict: the few words that a list has room for, and with its reasons."""
+
+    short: str
+    text: str
+
+
+def outcome(answers: Sequence[Covered], findings: Sequence[Finding], *, state: str = "") -> Outcome:
+    """Return the verdict, the same wherever it is shown.
 
     Args:
         answers: Of all questions.
         findings: All that are shown beside it.
         state: Of the run: one that failed, or that stopped moving, is not called healthy.
     """
-    wrong = [f"{_NOT[answer.question]}: {answer.why}" for answer in answers if answer.answer == "no"]
+    wrong = [(_NOT[answer.question], f": {answer.why}") for answer in answers if answer.answer == "no"]
     # A rule of the user's answers none of the questions.
     wrong += [
-        f"{finding.title.lower()} since step {finding.since:,}"
+        (finding.title.lower(), f" since step {finding.since:,}")
         for finding in findings
         if finding.is_open and finding.severity != "info" and finding.rule not in _ASKED
     ]
     if wrong:
-        return "; ".join(wrong)
+        return Outcome(wrong[0][0], "; ".join(what + why for what, why in wrong))
     lacking = [
         answer.question for answer in answers if answer.question in NEEDED and answer.answer == "not judged"
     ]
     if len(lacking) == len(NEEDED):
-        return "not judged"
+        return Outcome("not judged", "not judged")
     if lacking:
         nothing = "nothing is wrong now" if findings else "nothing wrong found"
-        return f"{nothing}; not judged: {', '.join(_WORDS[question] for question in lacking)}"
+        lacked = ", ".join(_WORDS[question] for question in lacking)
+        return Outcome(nothing, f"{nothing}; not judged: {lacked}")
     if state in ("failed", "stalled"):
-        return f"nothing wrong in its numbers {'when' if findings else 'before'} it {state}"
-    return "healthy"
+        text = f"nothing wrong in its numbers {'when' if findings else 'before'} it {state}"
+        return Outcome(text, text)
+    return Outcome("healthy", "healthy")
 
 
 _ASKED = frozenset(rule for rules in QUESTIONS.values() for rule in rules)

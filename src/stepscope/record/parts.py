@@ -300,7 +300,7 @@ def _show_card(info: AttemptInfo, hooks: Hooks, tally: Tally, place: str, direct
             best=tally.best(place),
             unknown=unknown,
             command=command_for(place),
-            health=verdict_of(covered, findings, state=info.status) if judges else "",
+            health=verdict_of(covered, findings, state=info.status).text if judges else "",
             covered=covered if judges else (),
         )
     )

@@ -62,7 +62,9 @@ class RunFindings(msgspec.Struct, frozen=True):
     run: str
     attempt: int
     verdict: str
-    """In a few words; ``healthy`` only if it learns, is finite, generalises and is steady."""
+    """With its reasons; ``healthy`` only if it learns, is finite, generalises and is steady."""
+    short: str
+    """The verdict in the few words that a list has room for."""
     coverage: list[Covered]
     """The questions, each answered or not judged."""
     findings: list[RunFinding]

@@ -92,6 +92,7 @@ def message_of(name: str, report: HealthReport) -> RunFindings:
         name,
         report.attempt,
         report.outcome,
+        report.short,
         report.coverage,
         [finding_of(finding) for finding in verdict.findings[:MAX_FINDINGS]],
         verdict.abstained,

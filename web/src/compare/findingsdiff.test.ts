@@ -34,6 +34,7 @@ const answer = (run: string, ...findings: RunFinding[]): RunFindings => ({
   findings,
   abstained: [],
   verdict: "not judged",
+  short: "not judged",
   coverage: [],
   passed: [],
   more: {},

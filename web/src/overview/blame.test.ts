@@ -22,6 +22,7 @@ const found = (extra: object = {}, ...more: object[]): RunFindings =>
     findings: [{ ...wait, ...extra }, ...more.map((one) => ({ ...wait, ...one }))],
     abstained: [],
     verdict: "not judged",
+    short: "not judged",
     coverage: [],
     passed: [],
     more: {},

@@ -10,6 +10,7 @@ function judged(changes: Partial<RunFindings> = {}): RunFindings {
     findings: [],
     abstained: [{ rule: "dead-relu", title: "Dead units", missing: "not recorded" }],
     verdict: "healthy",
+    short: "healthy",
     coverage: [],
     passed: ["plateau"],
     more: {},
@@ -129,7 +130,9 @@ test("a list says the worst that is not over, else that a run is healthy, and on
     "Since step 1,200: the loss rose to 9; 1 of 3 checks passes, 1 finding, 1 check lacked data",
   );
   expect(verdictOf(judged({ findings: [findingOf({ closed_step: 1264 })] })).text).toBe("healthy");
-  const some = verdictOf(judged({ verdict: "nothing wrong found; not judged: generalisation" }));
+  const some = verdictOf(
+    judged({ short: "nothing wrong found", verdict: "nothing wrong found; not judged: generalisation" }),
+  );
   expect(some.text).toBe("nothing wrong found");
   expect(some.title).toContain("not judged: generalisation");
 });

@@ -90,8 +90,7 @@ export function verdictOf(judged: RunFindings): Verdict {
       finding: worst,
       title: `Since step ${count(worst.since_step)}: ${summaryOf(worst)}; ${more}`,
     };
-  const short = judged.verdict.split(/[;:]/)[0]!;
-  return { text: short, tone: "", title: `${judged.verdict}; ${more}` };
+  return { text: judged.short, tone: "", title: `${judged.verdict}; ${more}` };
 }
 
 /** Checks that pass, findings, and what could not be judged; nothing before there is an answer. */

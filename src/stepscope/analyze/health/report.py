@@ -10,7 +10,7 @@ from typing import Any
 from stepscope.analyze.health.batch_size import BatchSize
 from stepscope.analyze.health.forecast import Forecast
 from stepscope.health import RULES, SEVERITIES, Abstention, Finding, Verdict
-from stepscope.health.coverage import Covered, coverage, outcome
+from stepscope.health.coverage import Covered, Outcome, coverage, outcome
 from stepscope.health.finding import batch_line
 from stepscope.text import counted, number
 
@@ -112,7 +112,16 @@ class HealthReport:
 
     @property
     def outcome(self) -> str:
+        """The verdict with its reasons."""
+        return self._outcome.text
+
+    @property
+    def short(self) -> str:
         """The verdict in a few words."""
+        return self._outcome.short
+
+    @property
+    def _outcome(self) -> Outcome:
         return outcome(self.coverage, self.verdict.findings, state=self.state)
 
     def as_dict(self) -> dict[str, Any]:
