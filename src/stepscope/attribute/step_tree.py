@@ -31,8 +31,10 @@ import numpy.typing as npt
 
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import COMMUNICATION, COPY
+from stepscope.attribute.named import named
 from stepscope.attribute.purpose import Purpose, Source
 from stepscope.attribute.spans import Ints, Times
+from stepscope.attribute.table import AWAITING
 from stepscope.attribute.windows import Windows, ranks, windows
 from stepscope.kernels import intervals, nesting, tree
 from stepscope.trace.distinct import distinct
@@ -235,6 +237,8 @@ def _row_layers(trace: Trace, rank: int, rows: Ints, stepping: Ints) -> Int32:
     computes = on_device & (kind == Kind.KERNEL)
     if not has_device:
         computes = host & (kind == Kind.HOST_OP) & (purpose != Purpose.LOADING)
+        # Time goes to the operators that another one waits for.
+        computes &= ~named(trace, AWAITING)[trace.name[rows]]
         # The operator that takes an element from a pipeline only waits for it.
         computes &= ~around(trace, np.flatnonzero(loads & (trace.duration_ns > 0)))[rows]
     own[computes] = _OF_PURPOSE[purpose[computes]]

@@ -471,6 +471,8 @@ READING = re.compile(
     r"|^\$ops\.py:\d+ (?:numpy|_numpy)$"
 )
 """Calls that take a value from a tensor: with a device they wait for it, on a host alone they do not."""
+AWAITING = re.compile(r"^np\.asarray\(jax\.Array\)$")
+"""Operators that wait for what XLA's threads run, on a host alone, too, and do hardly anything else."""
 EXCHANGES = re.compile(r"(?:^|/)(?:torch/distributed|horovod|mpi4py|deepspeed/comm|jax/_src/distributed)\b")
 """Frames in which ranks wait for each other."""
 MESSAGES = re.compile(

@@ -196,7 +196,7 @@ def _place(facts: Facts, trace: Trace, rows: Ints) -> dict[str, Any]:
         return place_of_rank(trace, rank)
     mine = rows[trace.rank[rows] == rank]
     on_device = bool((trace.device[mine] >= 0).all())
-    lines = (
+    lines = waited.compiled_lines(mine) or (
         waited.launching_lines(mine)
         if on_device
         else waited.origin_lines(mine, lambda some: rows_spans(trace, some))

@@ -16,6 +16,7 @@ from stepscope.analyze.replay import TRUSTED_ERROR, Replay, Without
 from stepscope.attribute.activity import WRAPPERS, Activities
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import executor_lanes, rows_spans
+from stepscope.attribute.origin import line_of, origins
 from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.sampled import Sampled
 from stepscope.attribute.source_lines import MOST_LINES, Share, responsible
@@ -129,6 +130,19 @@ class Waited:
             if lines:
                 return lines
         return [] if around is not None else responsible(self.trace, self.lane, spans, most=most)
+
+    def compiled_lines(self, rows: Ints) -> list[Share]:
+        """Return the user's lines that compiled instructions come from, most time first, if recorded."""
+        trace, compiled = self.trace, self.trace.instructions
+        at = np.flatnonzero(np.isin(compiled.row, rows) & (compiled.line >= 0))
+        total = np.bincount(compiled.line[at], weights=trace.duration_ns[compiled.row[at]])
+        lines = []
+        for number in np.argsort(-total, kind="stable")[:MOST_LINES].tolist():
+            text = trace.strings[number]
+            line = line_of(text if self.sampled is None else self.sampled.shown(text))
+            if total[number] > 0 and line is not None and origins(trace).is_own(text):
+                lines.append(Share(line, int(total[number]), 0, text))
+        return lines
 
     def launching_lines(self, rows: Ints) -> list[Share]:
         """Return the user's lines from which the training thread launched some work of devices."""
