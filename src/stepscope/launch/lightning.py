@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from functools import wraps
-from types import ModuleType
+from importlib import import_module
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from stepscope.launch.process import process
+
+BATCH = (
+    "on_train_batch_start",
+    "on_before_zero_grad",
+    "on_before_backward",
+    "on_after_backward",
+    "on_before_optimizer_step",
+)
+"""Hooks of a batch. Lightning enters a context of its profiler around each, also where it does nothing."""
 
 
 def install(module: ModuleType) -> None:
@@ -81,4 +91,24 @@ def _add(trainer: Any) -> None:
                 with process.apart():
                     run.scalars(dict(trainer.callback_metrics), step)
 
+    if _leaves_out():
+        for kind in (Counted, Logged):
+            for name in BATCH:
+                if getattr(kind, name, None) is getattr(Callback, name, None):
+                    setattr(kind, name, None)
     trainer.callbacks.append(Logged())
+
+
+def _leaves_out() -> bool:
+    """Return whether this version of Lightning leaves out a hook that is None."""
+    from stepscope.integrations.lightning.package import NAME
+
+    callback = SimpleNamespace(**dict.fromkeys(BATCH))
+    trainer = SimpleNamespace(callbacks=[callback], lightning_module=None)
+    try:
+        call = import_module(f"{NAME}.trainer.call")._call_callback_hooks
+        for name in BATCH:
+            call(trainer, name)
+    except Exception:  # noqa: BLE001  a private function, of any version
+        return False
+    return True

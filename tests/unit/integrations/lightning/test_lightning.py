@@ -432,3 +432,9 @@ def test_the_graph_is_recorded_where_it_is_asked_for(tmp_path, trainer, loader, 
 )
 def test_examples_of_a_batch(batch, count):
     assert examples(batch) == count
+
+
+def test_this_version_leaves_out_hooks_that_are_none():
+    from stepscope.launch import lightning
+
+    assert lightning._leaves_out()
