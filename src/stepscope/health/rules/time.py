@@ -265,13 +265,13 @@ class DataWait(Row):
 
 
 class Recompilation(Row):
-    """Adds up compilations over the later half of the steps: those of the beginning are needed."""
+    """Adds up compilations since the first one that follows a step without one: those before are needed."""
 
     id = "recompilation"
     title = "Compiled again and again"
     formula = (
-        "Σ compilation / Σ step time of the later half of the steps >= ratio, in `fewest` steps or more; "
-        "severity by that share"
+        "Σ compilation / Σ step time >= ratio, since the first compilation after a step without one, and "
+        "`fewest` steps or more of the later half compile; severity by that share"
     )
     source = "ours; torch.compile and jax.jit compile once for each set of shapes, types and constants"
     window = "the later half of the steps, 40 of them at least"
@@ -295,20 +295,22 @@ class Recompilation(Row):
         if compiled is None or known.facts.count < self.limit("steps"):
             return None
         self.judged()
-        half = int(steps[len(steps) // 2])
         at, spent = compiled.facts.curve
-        late = at >= half
-        if len(np.unique(at[late])) < self.limit("fewest"):
+        half = int(steps[len(steps) // 2])
+        if len(np.unique(at[at >= half])) < self.limit("fewest"):
             return None
-        count = int(late.sum()) * compiled.facts.width
-        lost = float(spent[late].sum()) * compiled.facts.width
-        whole = float(times[steps >= half].sum()) * known.facts.width
+        # The first steps compile one after the other.
+        apart = np.diff(np.searchsorted(steps, at, side="right"))
+        first = int(np.argmax(apart > 1)) + 1 if (apart > 1).any() else 0
+        onset, count = int(at[first]), (len(at) - first) * compiled.facts.width
+        lost = float(spent[first:].sum()) * compiled.facts.width
+        whole = float(times[steps >= onset].sum()) * known.facts.width
         ratio = min(lost / whole, 1.0) if whole > 0 else 0.0
         if ratio < self.limits["ratio"]:
             return None
-        text = f"{share(ratio)} of the step time since step {half:,} is compiling, {often(count)}"
+        text = f"{share(ratio)} of the step time since step {onset:,} is compiling, {often(count)}"
         values = {"ratio": ratio, "compilations": float(count), "compile_s": lost}
-        return Seen(text, values, int(at[0]), cost=ratio)
+        return Seen(text, values, onset, cost=ratio)
 
 
 class GpuUnderused(Row):
