@@ -1,19 +1,16 @@
 /** Times and durations as people read them. Inputs are seconds unless a name says otherwise. */
-import { GAP, NOTHING, fixed } from "./number";
+import { GAP, NOTHING, fixed, measured } from "./number";
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** A duration with its two largest units: 4 h 27 min, 13 min 2 s, 0.8 s. */
+/** A duration: three digits, from ten seconds on whole seconds, then its two largest units: 4 h 27 min, 13 min 2 s. */
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return NOTHING;
   const value = Math.max(0, seconds);
-  if (value < 1e-3 && value > 0) return `${fixed(value * 1e6, 0)}${GAP}µs`;
-  if (value < 1 && value > 0) return `${fixed(value * 1e3, value < 0.01 ? 1 : 0)}${GAP}ms`;
-  if (value < 9.95) return `${fixed(value, 1)}${GAP}s`;
-  if (value < MINUTE) return `${Math.floor(value)}${GAP}s`;
-  return pair(value);
+  if (value < 10) return measured(value, "s");
+  return value < MINUTE ? `${Math.floor(value)}${GAP}s` : pair(value);
 }
 
 function pair(value: number): string {
