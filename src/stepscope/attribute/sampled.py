@@ -427,6 +427,19 @@ class Sampled:
         ]
         return self.where_stack(np.isin(self._frames.innermost, frames))
 
+    def callers(self, line: SourceLine) -> list[SourceLine]:
+        """Return the user's lines from which a line was called most often, the nearest first."""
+        samples, own = self.samples, self._frames.own
+        shown = [line_of(self._frames.shown(text)) for text in samples.frames]
+        innermost = self._frames.innermost
+        chains: dict[tuple[int, ...], int] = {}
+        for stack in samples.stack.tolist():
+            if innermost[stack] >= 0 and shown[innermost[stack]] == line:
+                chain = tuple(frame for frame in self._within(samples.stacks[stack]) if own[frame])
+                chains[chain[:-1]] = chains.get(chain[:-1], 0) + 1
+        most = max(chains, key=lambda chain: chains[chain], default=())
+        return [one for frame in reversed(most) if (one := shown[frame]) is not None]
+
     def _called(self, frame: int, stacks: Ints, covered: Ints) -> str:
         """Return the function that a line called for most of some time, "" if there is none.
 

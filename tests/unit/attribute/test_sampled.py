@@ -72,6 +72,20 @@ def test_what_is_around_all_steps_is_no_activity_of_them() -> None:
     assert loop.of_frames(saves)[3] == 1
 
 
+def test_a_line_is_told_with_the_lines_that_call_it() -> None:
+    seen = sampled(2, 2, 1)
+    load, main = (one.line for one in sampled(2, 2, 2, 1).lines(everything()))
+    assert [str(one) for one in seen.callers(load)] == ["train.py:3 main"]
+    assert seen.callers(main) == []
+    # What is around all steps calls everything.
+    assert Sampled(replace(seen.samples, around=(1,))).callers(load) == []
+
+
+def test_a_loop_is_the_line_around_all_that_was_seen_of_it() -> None:
+    lines = sampled(2, 1, 2, 1, 2).around_all(Spans.of(np.array([0, 40]), np.array([40, 50])))
+    assert [(str(one.line), one.time_ns, one.rows) for one in lines] == [("train.py:3 main", 40, 4)]
+
+
 def test_two_samples_are_no_line() -> None:
     assert sampled(2, 2).lines(everything()) == []
 

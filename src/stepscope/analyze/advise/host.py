@@ -282,9 +282,11 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
         "seen_ns": round(seen / waited.count),
         "lines": lines_told(lines, python.measure_ns),
     }
-    return Case(
-        waited, worth, evidence, own[0] if own else _one(lines, seen), rule="python-overhead", spans=python
-    )
+    line = own[0] if own else _one(lines, seen)
+    callers = [] if line is None else waited.sampled.callers(line.line)
+    if callers:
+        evidence["called_from"] = [str(one) for one in callers]
+    return Case(waited, worth, evidence, line, rule="python-overhead", spans=python)
 
 
 def _without_operators(waited: Waited, python: Spans) -> list[Share]:
