@@ -155,6 +155,8 @@ def _wait(child: subprocess.Popen[bytes]) -> int:
 
 def _load() -> None:
     """Load what makes the card, while the program runs."""
+    import numpy.ma  # noqa: F401  which the first median loads
+
     import stepscope.cli.card  # noqa: F401
 
 
