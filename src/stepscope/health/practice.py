@@ -39,6 +39,7 @@ PRACTICES: dict[str, _Practice] = {
         r"(?:\w+_)?(?:lr|learning_rate)_(?:sched\w*|decay\w*)|scheduler(?:_type)?|lr_schedule"
     ),
     "weight decay": _practice(r"weight_decay|wd"),
+    "kept gradients": _practice("gradients_kept", "true|1"),
     "dropout": _practice(r"(?:\w+_)?drop_?out(?:_rate|_prob|_p)?"),
 }
 """Each practice by its name, which a rule gives in ``applied``. Keys are those of the arguments of PyTorch,

@@ -32,19 +32,22 @@ NO_GRADIENT = (
 
 
 class GradientsNotZeroed(Row):
-    """Counts how often the gradient norm rises at first: a sum over all steps is large and smooth."""
+    """Asks what the run recorded, or how often the norm rises at first: a sum is large and smooth.
+
+    PyTorch's runs look at a gradient as each of the first backward passes begins (``gradients_kept``).
+    """
 
     id = "gradients-not-zeroed"
     title = "Gradients add up over steps"
     severity = "high"
     formula = (
-        "the gradient norm rose at more than rises of the first 49 steps, by less than a factor of 50, is "
-        "above ratio * its start, and the training loss is worse than its best by half its gain"
+        "the run recorded that no backward pass found zeros; or the norm rose at more than rises of 49 "
+        "steps, by less than 50, is above ratio * its start, and the loss lost half its gain"
     )
     source = "ours; a sum of t gradients grows with t, and changes by one in t of itself at each step"
     window = "within 100 points"
-    chance = "below 1e-8: the noise of single gradients falls as often as it rises"
-    fewest = "50 points of the norm, and a training loss"
+    chance = "none if recorded; below 1e-8 else: the noise of single gradients falls as often as it rises"
+    fewest = "1 point of the norm if recorded; 50, and a training loss"
     explains = ("exploding-gradient", "overfitting", "loss-not-decreasing", "worse-than-best")
     roles = ("gradient_norm", "loss")
     leads = ("gradient_norm",)
@@ -59,6 +62,10 @@ class GradientsNotZeroed(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, training = known.facts, run.training_loss(known.stream.run)
+        if "kept gradients" in self.context.practices:
+            self.judged()
+            text = "no backward pass of the first updates found gradients of zero: they add up over all steps"
+            return Seen(text, {"norm": facts.level}, facts.first_step)
         _, means = facts.curve
         if training is None or len(means) < 50 or facts.broken is not None:
             return None

@@ -16,6 +16,7 @@ from stepscope.integrations.torch.facts import inner_optimizer, model_facts, opt
 from stepscope.integrations.torch.ledger import SILENT_STEPS, ledger_of, parameters_of
 from stepscope.integrations.torch.losses import Losses
 from stepscope.integrations.torch.rates import LearningRates, LossScaleRecorder
+from stepscope.integrations.torch.zeroing import Zeroing
 from stepscope.kernels.steps import LONGEST, Rest
 from stepscope.record import Run
 from stepscope.record.clock import NO_DEADLINE, Deadline
@@ -164,6 +165,7 @@ def watch(
     if run.role.writes:
         for name, one_optimizer in watched.optimizers.items():
             watched.add(LearningRates(one_optimizer, run, name))
+            watched.add(Zeroing(one_optimizer, run))
         if scaler is not None:
             watched.add(LossScaleRecorder(scaler, run))
     if loss is not None:
@@ -179,6 +181,7 @@ def _follow_optimizers(watched: Watch, optimizers: Mapping[str, Optimizer], proc
     if watched.run.role.writes:
         for name, optimizer in optimizers.items():
             watched.add(LearningRates(optimizer, watched.run, name))
+            watched.add(Zeroing(optimizer, watched.run))
     for hook in watched.run.hooks:
         if isinstance(hook, GradientHook):
             _measure_gradients(watched, optimizers, hook, process_group, later=True)

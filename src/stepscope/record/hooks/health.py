@@ -203,6 +203,7 @@ class HealthHook(Hook):
         run.flush(timeout=deadline.left(FLUSH_S))
         with self._lock:
             self._hear_ranks()
+            self._configure(run)
             self._monitor.finish()
             self._tell(run)
         for sender in (self._webhook, self._notifier):
@@ -240,11 +241,14 @@ class HealthHook(Hook):
 
     def _judge(self, run: Run, wall: float) -> None:
         self._judged_to = max(self._judged_to, wall)
+        self._configure(run)
+        self._monitor.advance(wall)
+        self._tell(run)
+
+    def _configure(self, run: Run) -> None:
         if self._config is not run.config:  # settings that are known only once the model exists
             self._config = run.config
             self._monitor.configured(self._config)
-        self._monitor.advance(wall)
-        self._tell(run)
 
     def _tell(self, run: Run) -> None:
         for finding_ in self._monitor.news():
