@@ -113,8 +113,9 @@ class Streak:
 
     def lengths(self, values: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return ``length`` and ``bad`` as they will be after each of further values."""
-        bad = self.are_bad(values)
-        place = np.arange(len(values))
+        bad, place = self.are_bad(values), np.arange(len(values))
+        if bad.all():  # as all values are once a layer has broken
+            return -(place + 1 + max(-self.length, 0)), self.bad + place + 1
         begins = bad != np.concatenate([[self.length < 0], bad[:-1]])
         lengths = place - np.maximum.accumulate(np.where(begins, place, -abs(self.length))) + 1
         return np.where(bad, -lengths, lengths), self.bad + np.cumsum(bad)

@@ -110,8 +110,8 @@ class NonFinite(Row):
         if known.stream not in self._bad and not known.streak.are_bad(values).any():
             return False
         lengths, bads = known.streak.lengths(values)
-        opens = [-self.opens(known.stream, wall) for wall in (-inf, inf)]
-        return np.asarray(np.isin(lengths, opens) | (lengths == self.calms(bads)))
+        first, last = (-self.opens(known.stream, wall) for wall in (-inf, inf))
+        return np.asarray((lengths == first) | (lengths == last) | (lengths == self.calms(bads)))
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         stream, streak = known.stream, known.streak
