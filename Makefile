@@ -203,6 +203,7 @@ $(VENV)/.demo: dist/.wheel $(VENV)/.demo-packages
 	touch $@
 
 # pip would compile one file after the other, and a hundred megabytes of other projects' tests and models.
+# The environments below compile only what their tests import, when they do.
 $(VENV)/.test: dist/.wheel
 	$(BIN)/python -m pip install --quiet --no-compile "$$(ls dist/*.whl)[test]"
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
@@ -216,19 +217,19 @@ $(VENV)/.docs: dist/.wheel
 
 # The last TensorFlow with the Estimator needs numpy < 2 and protobuf < 5, so it has an environment of its own.
 $(TFVENV)/.test: dist/.wheel | $(TFVENV)/bin/python
-	$(TFVENV)/bin/python -m pip install --quiet "$$(ls dist/*.whl)[frames]" tensorflow-cpu==2.15.1 pytest pytest-timeout
+	$(TFVENV)/bin/python -m pip install --quiet --no-compile "$$(ls dist/*.whl)[frames]" tensorflow-cpu==2.15.1 pytest pytest-timeout
 	$(TFVENV)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	touch $@
 
 # Keras 3 on TensorFlow. Beside torch, TensorFlow would be imported by TensorBoard and by torch's SummaryWriter.
 $(KVENV)/.test: dist/.wheel | $(KVENV)/bin/python
-	$(KVENV)/bin/python -m pip install --quiet "$$(ls dist/*.whl)[frames]" tensorflow-cpu==2.21.0 keras==3.15.1 tensorboard pytest pytest-timeout
+	$(KVENV)/bin/python -m pip install --quiet --no-compile "$$(ls dist/*.whl)[frames]" tensorflow-cpu==2.21.0 keras==3.15.1 tensorboard pytest pytest-timeout
 	$(KVENV)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	touch $@
 
 # JupyterLab and marimo: fifty packages that nothing else needs.
 $(NVENV)/.test: dist/.wheel | $(NVENV)/bin/python
-	$(NVENV)/bin/python -m pip install --quiet "$$(ls dist/*.whl)[notebook]" jupyterlab nbclient marimo playwright pytest pytest-timeout
+	$(NVENV)/bin/python -m pip install --quiet --no-compile "$$(ls dist/*.whl)[notebook]" jupyterlab nbclient marimo playwright pytest pytest-timeout
 	$(NVENV)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	touch $@
 
