@@ -11,6 +11,7 @@ SLEEPS = {
     "e2e/gradient_parts.py": WORK,
     "e2e/gradient_trouble.py": PACE,
     "e2e/nan_on_a_rank.py": PACE,
+    "e2e/test_machine_load.py": WORK,
     "e2e/test_page_profile_tables.py": PACE,
     "e2e/test_ranks_ray.py": WORK,
     "keras/test_callback.py": WORK,
