@@ -125,7 +125,7 @@ def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSum
 
 
 class RecordingCosts(NamedTuple):
-    """What recording took of a run's time, each None if the run does not record it.
+    """The time that recording took, each figure None if the run does not record it.
 
     Attributes:
         ratio: Share of the time, profiles included.
