@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from time import perf_counter
 from typing import Any
 
 import keras
@@ -67,10 +68,11 @@ class EagerGradients:
         if not self._pre:
             return
         if unclipped is not None and self._gradients is not None:
+            begun = perf_counter()
             known = frozenset(map(id, parameters))
             clip = KnownClip(norm_of(unclipped), 0.0, known)
             clip.norm_after = norm_of(clipped)
-            self._gradients.clipped(clip)
+            self._gradients.clipped(clip, begun)
         pairs = [(parameter, parameter.grad) for parameter in parameters]
         try:
             for parameter, gradient in zip(parameters, clipped, strict=True):
