@@ -36,8 +36,8 @@ INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
             -not -path '*/node_modules/*' -not -path '*/page/*' -not -path '*/__pycache__/*' \
             -not -name '*.so' -not -name '*.c' 2>/dev/null)
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
-# One more than processors: browsers, rendezvous of ranks and slow stores are often waited for.
-WORKERS ?= $(shell echo $$(( $(PROCESSORS) + 1 )))
+# Two more than processors: browsers, rendezvous of ranks and slow stores are often waited for.
+WORKERS ?= $(shell echo $$(( $(PROCESSORS) + 2 )))
 # The tests of the gate seldom wait, and each worker imports all frameworks.
 GATE_WORKERS ?= $(PROCESSORS)
 SPREAD := --dist loadfile --no-loadscope-reorder

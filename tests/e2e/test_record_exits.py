@@ -292,7 +292,7 @@ def test_hooks_share_one_deadline_after_sigterm_and_what_they_log_is_kept(train)
             def end(self, run, status, deadline):
                 left = deadline.left()
                 run.scalar(f"{self.name}/left", left, 0)
-                threading.Event().wait(deadline.left(2.0))
+                threading.Event().wait(deadline.left(1.0))
                 run.scalar(f"{self.name}/last", 1.0, 0)
 
         class Earlier(ss.Hook):
@@ -311,7 +311,7 @@ def test_hooks_share_one_deadline_after_sigterm_and_what_they_log_is_kept(train)
     for name in ("earlier/last", "first/last", "second/last"):
         assert steps(training.directory, name) == [0], name
     [first], [second] = (values(training.directory, f"{name}/left") for name in ("first", "second"))
-    assert 0 < second <= first - 1.9 < 5.0 - 1.9
+    assert 0 < second <= first - 0.9 < 5.0 - 0.9
 
 
 def test_a_webhook_that_does_not_answer_does_not_hold_up_sigterm(train):
