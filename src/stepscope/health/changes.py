@@ -19,6 +19,7 @@ from stepscope.health.batch import Chunk
 from stepscope.health.facts import CHANCE, SCALES, Change, Facts, Kind, around
 from stepscope.health.finding import plain
 from stepscope.health.restarts import STEADY
+from stepscope.health.ring import median
 from stepscope.health.series import Stream, stream_of
 from stepscope.health.spikes import FAR, Spikes
 from stepscope.health.spikes import repeated as repeated_marks
@@ -331,7 +332,7 @@ def repeated(changes: Iterable[Change]) -> list[Recurring]:
     left = list(changes)
     for same in (rises, [change for change in jumps if change not in rises]):
         apart = np.diff([change.last_step for change in same])
-        if len(same) >= REPEATS and float(np.ptp(apart)) <= 0.2 * float(np.median(apart)):
+        if len(same) >= REPEATS and float(np.ptp(apart)) <= 0.2 * median(apart):
             counts.append(Recurring(same[0], len(same), same[-1].last_step))
             left = [change for change in left if change not in same]
     counters = [change for change in left if change.kind == "counter"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from stepscope.health.blocks import Block
 from stepscope.health.noise import rise_chance, taken_back
-from stepscope.health.ring import median
+from stepscope.health.ring import upper_median
 
 CLIMB = 8
 """Consecutive blocks, each above the one before it, that make a climb."""
@@ -129,14 +129,14 @@ class FewPoints:
     @property
     def level(self) -> float:
         """Median of the newest points."""
-        return median(np.array([value for value, _ in self._recent]))
+        return upper_median(np.array([value for value, _ in self._recent]))
 
     @property
     def fell(self) -> bool:
         """Whether it has fallen clearly below its beginning."""
         if len(self._first) < FEW:
             return False
-        start = median(np.array(self._first))
+        start = upper_median(np.array(self._first))
         return self._lowest < min(min(self._first), start - FELL * abs(start))
 
     def see(self, value: float, step: int, wall: float) -> Rise | None:
@@ -160,12 +160,12 @@ class FewPoints:
         if not self.fell:
             return None
         if self._high >= FEW:
-            start = median(np.array(self._first))
+            start = upper_median(np.array(self._first))
             return Rise(level, start, self._above, None, start)
         return self._climbs(level)
 
     def _climbs(self, level: float) -> Rise | None:
-        limit = limit_of(median(np.array(self._first)), self._lowest)
+        limit = limit_of(upper_median(np.array(self._first)), self._lowest)
         if level <= limit or min(value for value, _ in self._recent) <= self._lowest:
             return None
         values = np.array([value for value, _ in self._path])[-64:]

@@ -17,7 +17,7 @@ from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.kind import hint_of, kind_of
 from stepscope.health.noise import standard_error
 from stepscope.health.restarts import Restarts, note
-from stepscope.health.ring import Floats
+from stepscope.health.ring import Floats, median
 from stepscope.health.series import Stream
 from stepscope.names.roles import is_loss_by_kind
 
@@ -353,8 +353,8 @@ class Context:
             before, after = np.array(values[max(0, middle - 5) : middle]), np.array(values[middle:end])
             if len(before) < 2 or len(after) < 2:
                 continue
-            usual = float(np.median(before))
-            worse = float(np.median(after)) - usual
+            usual = median(before)
+            worse = median(after) - usual
             metric = stream.role == "metric"
             if metric and not stream.lower_is_better:
                 worse = -worse

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.health.noise import rise_chance
-from stepscope.health.ring import MAD_TO_SIGMA
+from stepscope.health.ring import MAD_TO_SIGMA, median
 from stepscope.kernels import facts as kernel
 from stepscope.kernels import warn_if_uncompiled
 from stepscope.kernels.facts import FactPass
@@ -161,7 +161,7 @@ class Facts(FactPass):
     def level(self) -> float:
         """The level now: the median of the last tenth of the kept means, of 3 to 32 of them."""
         means = self.curve[1]
-        return _median(means[-min(max(len(means) // 10, 3), 32) :])
+        return median(means[-min(max(len(means) // 10, 3), 32) :])
 
     def is_missing(self, until: float, until_step: float, gaps: float) -> bool:
         """Return whether the newest gap is so many times as long as any before, in time and in steps.
@@ -306,8 +306,8 @@ def _levels(values: Floats, places: Sequence[Place]) -> list[tuple[Jump, int]]:
                 at,
                 first,
                 last,
-                _median(values[max(edges[place], at - near) : at]),
-                _median(values[at : min(edges[place + 2], at + near)]),
+                median(values[max(edges[place], at - near) : at]),
+                median(values[at : min(edges[place + 2], at + near)]),
                 size,
             ),
             length,
@@ -349,15 +349,15 @@ def _is_borne_out(values: Floats, memory: _Memory, jump: Jump, room: tuple[int, 
     if alone < STEEPEST if len(values) < FEW else _cubic(values, jump, room, length) < SURE:
         return False
     # Most of the height is at one place, or not to be told from the noise.
-    low = _median(values[max(room[0], jump.first - SIDES[0]) : jump.first])
-    high = _median(values[jump.last : min(room[1], jump.last + SIDES[0])])
+    low = median(values[max(room[0], jump.first - SIDES[0]) : jump.first])
+    high = median(values[jump.last : min(room[1], jump.last + SIDES[0])])
     step = abs(float(values[jump.last] - values[jump.first - 1]))
     if step + SURE * memory.noise[jump.at] < LEFT * abs(high - low):
         return False
     if not memory.held and memory.lasting(jump, room) >= SURE:
         return True
     after = values[jump.last : min(room[1], jump.last + NEAR)]
-    fades = abs(_median(after[len(after) // 2 :]) - low) < LEFT * abs(_median(after[:3]) - low)
+    fades = abs(median(after[len(after) // 2 :]) - low) < LEFT * abs(median(after[:3]) - low)
     return alone >= (FIRST if fades else ALONE)
 
 
@@ -396,7 +396,7 @@ class _Memory:
         padded = np.concatenate([apart[half:0:-1], apart, apart[-2 : -half - 2 : -1]])
         trend = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1), axis=1)
         self.apart = (apart - trend) / louder[1:]
-        usual = 8 * MAD_TO_SIGMA * _median(np.abs(self.apart))
+        usual = 8 * MAD_TO_SIGMA * median(np.abs(self.apart))
         self.bound = np.clip(self.apart, -usual, usual)
         self.own = np.ones(len(apart), np.bool_)
 
@@ -443,9 +443,9 @@ class _Memory:
             if min(len(before), len(after)) < 4:
                 continue
             parts = [part[1:] - share * part[:-1] for part in (before, after)]
-            middles = [_median(part) for part in parts]
+            middles = [median(part) for part in parts]
             rest = np.concatenate([part - middle for part, middle in zip(parts, middles, strict=True)])
-            usual = MAD_TO_SIGMA * _median(np.abs(rest))
+            usual = MAD_TO_SIGMA * median(np.abs(rest))
             usual = max(usual, self.counted[jump.at], 1e-12 * float(np.abs(self.values).max()), 1e-300)
             noise = max(float(np.clip(rest / usual, -BOUND, BOUND).std()), 1.0)
             old, new = (np.clip((part - sum(middles) / 2) / usual, -BOUND, BOUND) for part in parts)
@@ -463,7 +463,7 @@ def clipped(values: Floats) -> Floats:
     padded = np.concatenate([values[:3], values, values[-3:]])
     middle = np.median(np.lib.stride_tricks.sliding_window_view(padded, 7), axis=1)
     apart = np.abs(values - middle)
-    usual = 4 * MAD_TO_SIGMA * _median(apart[apart > 0]) if (apart > 0).any() else 0.0
+    usual = 4 * MAD_TO_SIGMA * median(apart[apart > 0]) if (apart > 0).any() else 0.0
     inside: Floats = np.clip(values, middle - usual, middle + usual)
     return inside
 
@@ -477,7 +477,7 @@ def point_noise(values: Floats) -> float:
     apart = np.diff(values)
     if not len(apart):
         return 0.0
-    noise = MAD_TO_SIGMA * _median(np.abs(apart - _median(apart))) / math.sqrt(2)
+    noise = MAD_TO_SIGMA * median(np.abs(apart - median(apart))) / math.sqrt(2)
     levels = np.unique(values)
     quantum = float(np.diff(levels).min()) if 1 < len(levels) < len(values) / 2 else 0.0
     return max(noise, quantum / math.sqrt(12))
@@ -492,7 +492,7 @@ def limit_of(chance: float) -> float:
 def _louder(values: Floats) -> Floats:
     """Return at each point by how much its neighbourhood is noisier than the whole, at least 1."""
     apart = np.abs(np.diff(values, prepend=values[0]))
-    usual = _median(apart)
+    usual = median(apart)
     return np.maximum(around(apart) / usual, 1.0) if usual > 0 else np.ones(len(values))
 
 
@@ -555,7 +555,7 @@ def _noises(gaps: dict[int, Floats], noise: float, count: int) -> dict[int, floa
     """Return the noise of gaps by length; it is extrapolated to lengths that are too long to show it."""
     shown = {}
     for length, gap in gaps.items():
-        spread = MAD_TO_SIGMA * _median(np.abs(gap - _median(gap)))
+        spread = MAD_TO_SIGMA * median(np.abs(gap - median(gap)))
         if count >= 7 * length and spread > 0:
             shown[length] = spread
     theory = {length: noise * math.sqrt(8 / length) for length in gaps}
@@ -655,7 +655,7 @@ def _steps_of_few(values: Floats, chance: float) -> list[Jump]:
         # Most of the gap is at the step, so a small step needs no medians, which cost most here.
         if not abs(step) > 0.6 * limit * width:
             continue
-        low, high = _median(before), _median(after)
+        low, high = median(before), median(after)
         gap = high - low
         size = abs(gap) / width
         whole = 1.5 * max(np.ptp(before), np.ptp(after))
@@ -713,7 +713,7 @@ def drift(values: Floats, chance: float) -> Drift | None:
         return None
     for blocks in sorted({min(blocks, len(values)) for blocks in (12, 24, 48)}):
         edges = np.linspace(0, len(values), blocks + 1).astype(int)
-        level = np.array([_median(values[a:b]) for a, b in pairwise(edges.tolist())])
+        level = np.array([median(values[a:b]) for a, b in pairwise(edges.tolist())])
         logarithms = np.log(level) if level.min() > 0 else None
         for sign in (1.0, -1.0):
             bend = _bend(level * sign, edges, chance / 12)
@@ -759,7 +759,7 @@ def _bend(level: Floats, edges: NDArray[np.int64], chance: float) -> Drift | Non
     """Return the place from which block medians rise until the end, if they did not rise before it."""
     low = int(level[: len(level) - 4].argmin())
     # A steep fall long before the bend, as of a loss, is no part of the lines that meet there.
-    high = np.flatnonzero(level[:low] > (level[low] + float(np.median(level[-3:]))) / 2)
+    high = np.flatnonzero(level[:low] > (level[low] + median(level[-3:])) / 2)
     begin = int(high[-1]) + 1 if len(high) else 0
     level, edges, low = level[begin:], edges[begin:], low - begin
     count = len(level)
@@ -776,7 +776,7 @@ def _bend(level: Floats, edges: NDArray[np.int64], chance: float) -> Drift | Non
     near = shapes.knots[misfits <= misfit + 9 * noise * noise]
     begins, ends = int(near.min()), int(near.max())
     noise = max(noise, _wandering(level[begins:]))
-    before, after = float(np.median(level[max(0, knot - 3) : knot + 1])), float(np.median(level[-3:]))
+    before, after = median(level[max(0, knot - 3) : knot + 1]), median(level[-3:])
     size = (after - before) / max(noise, 1e-9 * float(np.abs(level).max()), 1e-300)
     earlier = (level[knot] - level[0]) / max(knot, 1)
     later = (level[-1] - level[knot]) / (count - 1 - knot)
@@ -800,21 +800,7 @@ def _wandering(level: Floats) -> float:
     apart = np.diff(level)
     line, _ = np.linalg.qr(np.c_[np.ones(len(apart)), np.arange(len(apart))])
     apart -= line @ (line.T @ apart)
-    usual = MAD_TO_SIGMA * _median(np.abs(apart)) * math.sqrt(len(apart) / max(len(apart) - 2, 1))
+    usual = MAD_TO_SIGMA * median(np.abs(apart)) * math.sqrt(len(apart) / max(len(apart) - 2, 1))
     alike = float(apart[1:] @ apart[:-1]) / max(float(apart @ apart), 1e-300)
     alike = min(max(alike, -0.5), 0.5)
     return usual * math.sqrt((1 + 2 * alike) * len(apart) + max(-2 * alike, 0.0))
-
-
-SORTED = 64
-"""Values up to which sorting them takes a quarter of the time of numpy's median, which checks much first."""
-
-
-def _median(values: Floats) -> float:
-    count, middle = len(values), len(values) // 2
-    if not 0 < count <= SORTED:
-        return float(np.median(values)) if count else math.nan
-    ordered = np.sort(values)
-    if ordered[-1] != ordered[-1]:
-        return math.nan
-    return float(ordered[middle] if count % 2 else (ordered[middle - 1] + ordered[middle]) / 2)

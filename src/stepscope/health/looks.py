@@ -18,7 +18,7 @@ from stepscope.health.batch import Chunk, StreamBatch, stream_order
 from stepscope.health.facts import CHANCE, Facts
 from stepscope.health.finding import Finding, Severity
 from stepscope.health.restarts import Restarts
-from stepscope.health.ring import Floats
+from stepscope.health.ring import Floats, median
 from stepscope.health.rule import At, Rule
 from stepscope.health.series import Stream
 from stepscope.health.spikes import Spikes
@@ -583,7 +583,7 @@ def levels(facts: Facts, parts: int) -> Floats:
     if len(means) < parts:
         return np.empty(0)
     edges = np.linspace(0, len(means), parts + 1).astype(int)
-    return np.array([np.median(means[a:b]) for a, b in pairwise(edges.tolist())])
+    return np.array([median(means[a:b]) for a, b in pairwise(edges.tolist())])
 
 
 def at_steps(facts: Facts, steps: NDArray[Any], few: int = 3) -> Floats:
@@ -597,7 +597,7 @@ def at_steps(facts: Facts, steps: NDArray[Any], few: int = 3) -> Floats:
     ends = np.searchsorted(own, steps, side="right")
     if few == 1:
         return np.asarray(means[np.maximum(ends - 1, 0)])
-    return np.array([np.median(means[max(end - few, 0) : max(end, 1)]) for end in ends.tolist()])
+    return np.array([median(means[max(end - few, 0) : max(end, 1)]) for end in ends.tolist()])
 
 
 def given_back(values: Floats, first: float) -> tuple[float, int]:

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.health.ring import median, spread
+from stepscope.health.ring import spread, upper_median
 
 Floats = NDArray[np.float64]
 PER_POINT = 1e-7
@@ -47,7 +47,7 @@ def step_noise(values: Floats) -> float:
     if len(values) < 2:
         return 0.0
     changes = values[1:] - values[:-1]
-    return spread(changes, median(changes)) / math.sqrt(2)
+    return spread(changes, upper_median(changes)) / math.sqrt(2)
 
 
 def curve_noise(values: Floats) -> float:
@@ -59,7 +59,7 @@ def curve_noise(values: Floats) -> float:
     if len(values) < 3:
         return step_noise(values)
     bends = np.diff(values, 2)
-    return spread(bends, median(bends)) / math.sqrt(6)
+    return spread(bends, upper_median(bends)) / math.sqrt(6)
 
 
 def standard_error(values: Floats) -> float:

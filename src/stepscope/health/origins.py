@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.finding import NONFINITE, Finding
-from stepscope.health.ring import median
+from stepscope.health.ring import upper_median
 from stepscope.health.series import Stream
 from stepscope.names.roles import MODEL_INPUT
 from stepscope.text import counted, number
@@ -196,9 +196,9 @@ class Origins:
             _, before = samples.within(-inf, finding.first_step - 1)
             steps, values = samples.within(finding.first_step, finding.step)
             before = before[np.isfinite(before)][-USUAL:]
-            if len(before) < USUAL or not len(values) or median(before) <= 0:
+            if len(before) < USUAL or not len(values) or upper_median(before) <= 0:
                 continue
-            factors = values / median(before)
+            factors = values / upper_median(before)
             large = np.flatnonzero(factors > GREW)
             if len(large):
                 grown.append((int(steps[large[0]]), -float(factors[large[0]]), stream.layer))

@@ -10,6 +10,7 @@ import numpy as np
 
 from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.noise import Floats
+from stepscope.health.ring import median
 from stepscope.health.series import Stream
 
 CHANGED = 0.01
@@ -56,7 +57,7 @@ class Beginning:
         """Return whether a value is nearer to where the series began than to where it arrived."""
         if len(self.last) < LAST:
             return False
-        first, last = float(np.mean(self.first)), float(np.median(self.last))
+        first, last = float(np.mean(self.first)), median(self.last)
         return abs(value - first) < abs(value - last)
 
 
@@ -117,7 +118,7 @@ class Restarts:
             begun.parts += 1
             end = len(begun.last) + index
             before = values[max(0, end - LAST) : end]
-            usual = float(np.median(before)) if len(before) >= LAST // 2 else inf
+            usual = median(before) if len(before) >= LAST // 2 else inf
             if values[end] > usual + JUMPED * abs(usual):
                 raised.append(index)
         return raised

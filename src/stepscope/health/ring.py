@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Generic, TypeVar
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,8 @@ Floats = NDArray[np.float64]
 Number = TypeVar("Number", bound=np.generic)
 MAD_TO_SIGMA = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
+SORTED = 64
+"""Values up to which sorting takes less time than to look for those in the middle."""
 
 
 class _Last(Generic[Number]):
@@ -57,15 +60,30 @@ class Steps(_Last[np.int64]):
         super().__init__(size, np.int64)
 
 
-def median(values: Floats) -> float:
-    """Return the median of at least one value; numpy's own takes ten times as long for so few."""
+def median(values: NDArray[Any] | Sequence[float]) -> float:
+    """Return the median; NaN if there is no value, or one that is NaN.
+
+    Numpy's own loads masked arrays, 16 ms, and takes four times as long for few values.
+    """
+    count, middle = len(values), len(values) // 2
+    if not count:
+        return math.nan
+    places = [middle - 1 + count % 2, middle, count - 1]
+    ordered = np.sort(values) if count <= SORTED else np.partition(values, places)
+    if ordered[-1] != ordered[-1]:  # NaN are sorted to the end
+        return math.nan
+    return float(ordered[middle] if count % 2 else (ordered[middle - 1] + ordered[middle]) / 2)
+
+
+def upper_median(values: Floats) -> float:
+    """Return the median of at least one value, of an even number the greater one of the two in the middle."""
     middle = len(values) // 2
     return float(np.partition(values, middle)[middle])
 
 
 def spread(values: Floats, center: float) -> float:
     """Return the standard deviation that corresponds to the median distance from the center."""
-    return MAD_TO_SIGMA * median(np.abs(values - center))
+    return MAD_TO_SIGMA * upper_median(np.abs(values - center))
 
 
 def pieces(count: int, length: int, every: int) -> Iterator[slice]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from stepscope.health.batch import Chunk
 from stepscope.health.noise import Floats, tail_limit, trailing_median
-from stepscope.health.ring import Ring, Steps, median, pieces
+from stepscope.health.ring import Ring, Steps, pieces, upper_median
 from stepscope.health.rule import finite
 
 EVERY = 32
@@ -150,7 +150,7 @@ class Spikes:
     def _measure(self, before: Floats) -> None:
         """Set the limits for the next points, given those just before them."""
         if self._level is None:
-            self._level = abs(median(before))
+            self._level = abs(upper_median(before))
         self._limit = max(tail_limit(np.abs(self._apart.values)), self._least * self._level)
         known = self._factors.values
         # Upward only: in logarithms the dips of a small loss reach further than what rises above its noise.

@@ -7,7 +7,7 @@ import pytest
 
 from stepscope.health.batch import Chunk
 from stepscope.health.blocks import ValueBlocks
-from stepscope.health.ring import Ring, median, pieces, spread
+from stepscope.health.ring import SORTED, Ring, median, pieces, spread, upper_median
 from stepscope.health.series import Stream
 
 PORTIONS = [(1,) * 30, (3, 3, 1, 23), (30,), (4, 4, 4, 4, 14), (7, 1, 8, 2, 12)]
@@ -24,9 +24,25 @@ def test_a_ring_holds_the_last_values(portions):
         assert ring.count == len(taken)
 
 
-def test_medians_are_the_upper_ones():
-    assert median(np.array([4.0, 1.0, 3.0, 2.0])) == 3.0
-    assert median(np.array([2.0, 9.0, 1.0])) == 2.0
+@pytest.mark.parametrize("count", [1, 2, 3, 4, SORTED - 1, SORTED, SORTED + 1, SORTED + 2, 999, 1000])
+@pytest.mark.parametrize("put", [None, float("nan"), float("inf"), float("-inf")])
+def test_a_median_is_that_of_numpy(count, put):
+    values = np.random.default_rng(count).normal(size=count)
+    if put is not None:
+        values[count // 3] = put
+    assert median(values) == pytest.approx(np.median(values), rel=0, abs=0, nan_ok=True)
+    assert median((values * 100).tolist()) == pytest.approx(
+        np.median(values * 100), rel=0, abs=0, nan_ok=True
+    )
+
+
+def test_there_is_no_median_of_nothing():
+    assert np.isnan(median(np.empty(0)))
+
+
+def test_upper_medians():
+    assert upper_median(np.array([4.0, 1.0, 3.0, 2.0])) == 3.0
+    assert upper_median(np.array([2.0, 9.0, 1.0])) == 2.0
     assert spread(np.array([1.0, 2.0, 3.0, 4.0, 9.0]), 3.0) == pytest.approx(1.4826)
 
 

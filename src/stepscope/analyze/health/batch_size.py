@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.health.ring import median
 from stepscope.text import number
 
 RECENT = 20
@@ -59,5 +60,5 @@ def batch_size(scales: NDArray[np.float64], ranks: int | None) -> BatchSize | No
     good = scales[np.isfinite(scales) & (scales > 0)][-RECENT:]
     if len(good) < RECENT or ranks is None or ranks < 2:
         return None
-    noise = float(np.median(good))
+    noise = median(good)
     return BatchSize(noise, ranks) if math.isfinite(noise) else None

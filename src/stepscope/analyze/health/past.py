@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.health import Finding
+from stepscope.health.ring import median
 from stepscope.text import number
 
 Floats = NDArray[np.float64]
@@ -108,7 +109,7 @@ def levels(run: Past, places: Floats) -> Floats:
         near = run.values[(run.steps >= place - width) & (run.steps <= place + width)]
         near = near[np.isfinite(near)]
         if len(near):
-            level[at] = np.median(near)
+            level[at] = median(near)
     return level
 
 
@@ -131,7 +132,7 @@ def reached(run: Past, level: float) -> int | None:
     begin = 0
     while begin + STRETCH <= len(values):
         end = min(len(values), begin + max(STRETCH, begin // 10))
-        middle, at = float(np.median(values[begin:end])), float(np.median(steps[begin:end]))
+        middle, at = median(values[begin:end]), median(steps[begin:end])
         if middle > level:
             above = at, middle
         elif above is None:

@@ -13,6 +13,7 @@ from stepscope.health import Finding
 from stepscope.health.changes import SET_RATIO
 from stepscope.health.facts import clipped, point_noise
 from stepscope.health.finding import Severity
+from stepscope.health.ring import median
 from stepscope.health.rules import AttemptDiscontinuous
 from stepscope.names.meanings import NAMED, Meanings
 from stepscope.text import number
@@ -117,7 +118,7 @@ def _resumed(
         after = _finite(continued.value[:few])
         if len(after):
             noise = point_noise(clipped(values[-NEAR:]))
-            levels = float(np.median(values[:3])), float(np.median(values[-few:])), float(np.median(after))
+            levels = median(values[:3]), median(values[-few:]), median(after)
             yield Resumed(step, *levels, noise, continued)
 
 

@@ -14,6 +14,7 @@ from stepscope.analyze.ranks.hangs import listed
 from stepscope.analyze.ranks.pauses import CHANCE as PAUSES_CHANCE
 from stepscope.analyze.ranks.pauses import WORTH as PAUSES_WORTH
 from stepscope.health import Abstention, Finding
+from stepscope.health.ring import median
 from stepscope.health.worth import WORTH, severity_of
 from stepscope.text import counted, number
 
@@ -310,7 +311,7 @@ def _alone(
     if min(own.quartiles_s[rank][0] for rank in named) <= max(own.quartiles_s[rank][2] for rank in rest):
         return []
     others = [own.median_s[rank] for rank in rest]
-    usual, slow = float(np.median(others)), float(np.median([own.median_s[rank] for rank in named]))
+    usual, slow = median(others), median([own.median_s[rank] for rank in named])
     lost = sum(1 - usual / own.median_s[rank] for rank in named) / len(own.median_s)
     host = hosts.get(named[0]) if len(named) == 1 else None
     worst = int(account.frontier.led_s[:, account.frontier.ranks.index(named[0])].argmax())
@@ -379,7 +380,7 @@ def _together(account: Account, walls: Mapping[int, float]) -> list[Finding]:
         return []
     rises = np.median(account.shares_s[at:], axis=0) - np.median(account.shares_s[:at], axis=0)
     row = int(rises.argmax())
-    before, after = float(np.median(whole[:at])), float(np.median(whole[at:]))
+    before, after = median(whole[:at]), median(whole[at:])
     stage, since = account.frontier.stages[row], int(account.steps[at])
     return [
         _finding(
@@ -415,10 +416,10 @@ def split(taken: Floats) -> int | None:
     gain = cut * (count - cut) * ((total[-1] - total[cut]) / (count - cut) - total[cut] / cut) ** 2
     at = int(cut[gain.argmax()])
     before, after = taken[:at], taken[at:]
-    low, high = float(np.median(before)), float(np.median(after))
-    spread = 1.4826 * max(float(np.median(abs(side - np.median(side)))) for side in (before, after))
+    low, high = median(before), median(after)
+    spread = 1.4826 * max(median(abs(side - np.median(side))) for side in (before, after))
     needed = max(LEVELS * spread, SLOWER_BY * low)
-    last = float(np.median(after[-max(FEWEST_STEPS, len(after) // 10) :]))
+    last = median(after[-max(FEWEST_STEPS, len(after) // 10) :])
     return at if high - low > needed and last - low > needed else None
 
 
@@ -434,8 +435,8 @@ def _over(account: Account, since: int, stage: StageLoss) -> int | None:
     before = account.steps < since
     if not before.any():
         return None
-    usual = float(np.median(lost[before]))
-    if float(np.median(lost[~before])) <= usual + stage.margin_s / 2:
+    usual = median(lost[before])
+    if median(lost[~before]) <= usual + stage.margin_s / 2:
         return None  # another rank held the others up before it: the loss does not tell them apart
     held = lost > usual + stage.margin_s / 2
     if held[-FEWEST_STEPS:].mean() > 0.25 or not held.any():

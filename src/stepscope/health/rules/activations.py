@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from stepscope.health.finding import Severity
 from stepscope.health.layers import expert_of, is_dense_matrix
 from stepscope.health.looks import AcrossLayers, InARow, Known, RunFacts, Seen
-from stepscope.health.ring import Floats
+from stepscope.health.ring import Floats, median
 from stepscope.health.rule import thresholds
 from stepscope.health.series import Stream
 from stepscope.names.roles import ROLES
@@ -161,7 +161,7 @@ class AttentionLogits(InARow):
 
     def began(self, known: Known) -> float:
         """Return the level of the first samples."""
-        return max(float(np.median(known.facts.curve[1][: self.limit("samples")])), 0.0)
+        return max(median(known.facts.curve[1][: self.limit("samples")]), 0.0)
 
     def bad(self, known: Known, values: Floats) -> Bad:
         bad = values > max(self.limits["limit"], self.limits["growth"] * self.began(known))

@@ -8,6 +8,7 @@ from stepscope.health.facts import Facts
 from stepscope.health.kind import kind_of
 from stepscope.health.looks import SERIES, Known, Row, RunFacts, Seen, given_back, levels, since_when
 from stepscope.health.noise import curve_noise
+from stepscope.health.ring import median
 from stepscope.health.rule import thresholds
 from stepscope.text import number
 
@@ -68,7 +69,7 @@ class DiscriminatorWon(Row):
 
 
 def _beginning(facts: Facts) -> float:
-    return float(np.median(facts.curve[1][:5]))
+    return median(facts.curve[1][:5])
 
 
 class PosteriorCollapse(Row):

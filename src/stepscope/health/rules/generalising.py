@@ -24,6 +24,7 @@ from stepscope.health.looks import (
     since_when,
 )
 from stepscope.health.noise import Floats, curve_noise, last_better, rise_chance, step_noise, taken_back
+from stepscope.health.ring import median
 from stepscope.health.rule import At, thresholds
 from stepscope.health.rules.loss_not_decreasing import TINY_RATE
 from stepscope.health.series import Stream
@@ -149,7 +150,7 @@ class EvaluationUnlike(Row):
         facts, training = known.facts, run.training_loss(known.stream.run)
         if training is None or training.facts.finite < 5:
             return None
-        first = max(training.facts.first, float(np.median(training.facts.curve[1][:5])))
+        first = max(training.facts.first, median(training.facts.curve[1][:5]))
         gain = first - training.facts.level
         if not gain > first / 2 > 0:
             return None
@@ -160,7 +161,7 @@ class EvaluationUnlike(Row):
         learnt = np.flatnonzero(at_steps(training.facts, steps, few) <= first / 2)
         learnt = learnt[learnt > 0][:3]
         little = self.limits["gained"] * gain
-        if len(learnt) < 3 or float(np.median(means[learnt])) <= first - little:
+        if len(learnt) < 3 or median(means[learnt]) <= first - little:
             return None
         back = 2 if known.stream in self.holding else 1
         if facts.first - float(medians_of_three(means).min()) > back * little:
@@ -355,7 +356,7 @@ class WorseThanBest(Row):
             return None
         at = middle_of_three(means, at)
         best = float(means[at])
-        begun = smooth[at] + BEGUN * (float(np.median(values[-SINCE:])) - smooth[at])
+        begun = smooth[at] + BEGUN * (median(values[-SINCE:]) - smooth[at])
         since = since_when(facts, lambda values: sized(values) > begun)
         text = f"it is {number(facts.level)}; its best was {number(best)} at step {int(steps[at]):,}"
         return Seen(text, {"level": facts.level, "best": best, "best_step": float(steps[at])}, since)
@@ -461,9 +462,9 @@ class Overfitting(Row):
         best = int(np.argmin(middles)) + 1
         if holds and best >= len(values) - 3:
             return None
-        now, after = float(np.median(values[-SINCE:])), float(np.median(trains[-3:]))
+        now, after = median(values[-SINCE:]), median(trains[-3:])
         if not holds:
-            before = float(np.median(trains[best - 1 : best + 2]))
+            before = median(trains[best - 1 : best + 2])
             middle = middle_of_three(values, best)
             rise = int(steps[best]), int(steps[middle]), float(values[middle]), before
             enough = len(values) >= FEWEST and len(values) - 2 - best >= SINCE
@@ -496,7 +497,7 @@ class Overfitting(Row):
         return learnt and last - least > rise
 
     def _rose(self, values: Floats, middles: Floats, best: int, before: float, now: float) -> bool:
-        limits, least, recent = self.limits, float(middles[best - 1]), float(np.median(values[-SINCE:]))
+        limits, least, recent = self.limits, float(middles[best - 1]), median(values[-SINCE:])
         # Next to nothing of what was learnt is nothing to stop for, however large it is beside a loss near 0.
         learning = LEARNT * (float(values[:3].max()) - least)
         noise = max(limits["z"] * step_noise(values), BACK * taken_back(middles))
@@ -647,7 +648,7 @@ def middle_of_three(values: Floats, at: int) -> int:
 def medians_of_three(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the median of each value and its neighbours, at both ends of two, without a call for each."""
     if len(values) < 3:
-        return np.full(len(values), np.median(values)) if len(values) else values
+        return np.full(len(values), median(values)) if len(values) else values
     before, middle, after = values[:-2], values[1:-1], values[2:]
     inner = np.maximum(np.minimum(before, middle), np.minimum(np.maximum(before, middle), after))
     return np.concatenate([[values[:2].mean()], inner, [values[-2:].mean()]])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stepscope.health.layers import expert_of, is_dense_matrix, is_vector
 from stepscope.health.looks import AcrossLayers, InARow, Known, Row, RunFacts, Seen, at_steps, since_index
-from stepscope.health.ring import Floats
+from stepscope.health.ring import Floats, median
 from stepscope.health.rule import CLIPPED, thresholds
 from stepscope.health.series import Stream
 from stepscope.text import number
@@ -70,7 +70,7 @@ class GradientsNotZeroed(Row):
         if training is None or len(means) < 50 or facts.broken is not None:
             return None
         self.judged()
-        first, level, loss = float(np.median(means[:5])), facts.level, training.facts
+        first, level, loss = median(means[:5]), facts.level, training.facts
         rises = float((np.diff(means[:50]) > 0).mean())
         worse = loss.level - loss.least[0] > 0.5 * (loss.first - loss.least[0])
         # Of 50 gradients that are alike the sum is 50 times one; what explodes grows by factors.
@@ -122,8 +122,8 @@ class ExplodingGradient(Row):
             return None
         self.judged()
         begin = norms[: max(min(-(-100 // facts.width), len(norms) // 2), RECENT)]
-        reference = max(float(np.median(begin)), float(np.median(norms[:RECENT])))
-        recent, limit = float(np.median(norms[-RECENT:])), self.limits["ratio"] * reference
+        reference = max(median(begin), median(norms[:RECENT]))
+        recent, limit = median(norms[-RECENT:]), self.limits["ratio"] * reference
         onset = self.holding.get(known.stream)
         if not 0 < limit * (1.0 if onset is None else 0.5) < recent:
             return None
@@ -410,7 +410,7 @@ class UpdateScale(AcrossLayers):
         return np.asarray(((moved > factor * middle) | (moved < middle / factor)) & enough)
 
     def told(self, layers: list[Known], at: int, values: Floats, run: RunFacts) -> Seen:
-        stream, value, middle = layers[at].stream, float(values[at]), float(np.median(values[values > 0]))
+        stream, value, middle = layers[at].stream, float(values[at]), median(values[values > 0])
         every = run.of(stream.run, "weight_operator")
         weight = next((layer.facts.last for layer in every if layer.stream.layer == stream.layer), None)
         text = sentence(stream.layer, value, middle, weight)

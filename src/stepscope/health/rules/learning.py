@@ -13,6 +13,7 @@ from stepscope.health.facts import Change
 from stepscope.health.kind import kind_of
 from stepscope.health.looks import SERIES, Known, Row, RunFacts, Seen, at_steps, since_index, since_when
 from stepscope.health.noise import Floats, last_better, standard_error
+from stepscope.health.ring import median
 from stepscope.health.rule import thresholds
 from stepscope.health.rules.loss_not_decreasing import TINY_RATE
 from stepscope.health.series import Stream
@@ -141,7 +142,7 @@ class LossPartDiverges(Row):
             return None
         self.judged()
         _, means = facts.curve
-        first = float(np.median(means[:3]))
+        first = median(means[:3])
         limit = self.limits["ratio"] * first
         lowest = facts.least[0]
         hidden = training.facts.level < training.facts.first

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from stepscope.health.looks import Known, Row, RunFacts, Seen
+from stepscope.health.ring import median
 from stepscope.health.rule import thresholds
 from stepscope.text import size
 
@@ -62,7 +63,7 @@ class MemoryCreep(Row):
         growth = limits["growth"] * (0.5 if known.stream in self.holding else 1.0)
         factor, count = 1 + limits["quarter"], FEWEST
         while count <= len(means):
-            parts = [float(np.median(part)) for part in np.array_split(means[-count:], 4)]
+            parts = [median(part) for part in np.array_split(means[-count:], 4)]
             before = float(np.max(means[:-count], initial=0.0))
             rises = all(later > factor * earlier for earlier, later in pairwise(parts))
             abates = parts[3] - parts[2] < SETTLES * (parts[1] - parts[0])

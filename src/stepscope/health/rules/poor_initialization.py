@@ -8,7 +8,7 @@ from math import log
 import numpy as np
 
 from stepscope.health.looks import AcrossSeries, Known, RunFacts, Seen, at_steps
-from stepscope.health.ring import median
+from stepscope.health.ring import upper_median
 from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
 from stepscope.text import number
@@ -122,7 +122,7 @@ class PoorInitialization(AcrossSeries):
         if len(after) < STEPS // 3:
             return {}
         self.judged()
-        later = median(after)
+        later = upper_median(after)
         drop = limits["drop"] if self.context.classifies(known.at.wall) else REGRESSION
         if not (later > 0 and facts.first > max(drop * later, GUESS)):
             return {}

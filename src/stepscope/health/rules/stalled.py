@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.health.batch import Chunk, StreamBatch
-from stepscope.health.ring import Ring, median
+from stepscope.health.ring import Ring, upper_median
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
 from stepscope.health.worth import severity_of
@@ -109,7 +109,7 @@ class StalledTraining(Rule):
     def limit_s(self) -> float:
         """The longest time without a point that is not a stall."""
         limits = self.limits
-        paces = [median(ring.values) for ring in self._gaps.values() if ring.count >= FEWEST]
+        paces = [upper_median(ring.values) for ring in self._gaps.values() if ring.count >= FEWEST]
         if not paces:
             return max(limits["begin_s"], PAUSES * self._pause)
         usual = min(limits["factor"] * min(paces), limits["longest_s"])
@@ -139,7 +139,7 @@ class StalledTraining(Rule):
             ring, before = self._paces.get(chunk.stream), self._steps.get(chunk.stream)
             if ring is not None and ring.count >= FEWEST and before is not None:
                 made = int(chunk.steps[known.get(chunk.stream, 0)]) - before
-                longest = max(longest, PAUSES * made * median(ring.values))
+                longest = max(longest, PAUSES * made * upper_median(ring.values))
         return longest
 
     @staticmethod

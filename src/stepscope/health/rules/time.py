@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.health.looks import Known, Row, RunFacts, Seen, Tail, at_steps, means_between
-from stepscope.health.ring import MAD_TO_SIGMA, Floats
+from stepscope.health.ring import MAD_TO_SIGMA, Floats, median
 from stepscope.health.rule import thresholds
 from stepscope.health.worth import HIGH, MEDIUM, is_worth, severity_of
 from stepscope.text import number, often, share
@@ -85,7 +85,7 @@ class SlowerSteps(Row):
         if own is None:
             later = waits[measured >= slower.since]
             why = (
-                f"threads waited for a processor in {share(float(np.median(later)))} of the time since"
+                f"threads waited for a processor in {share(median(later))} of the time since"
                 if len(later)
                 else "whether by other work on the machine is not recorded: its waits for a processor"
             )
@@ -116,7 +116,7 @@ class SlowerSteps(Row):
         slowest = np.maximum.accumulate(low[1:])
         ratios = fastest[3:-1] / np.maximum(slowest[1:-2], 1e-12)
         cut = int(ratios.argmax()) + 3
-        before, after = float(np.median(low[1:cut])), float(np.median(low[cut:]))
+        before, after = median(low[1:cut]), median(low[cut:])
         lost_s = (after - before) * count * (BLOCKS - cut) / BLOCKS
         if ratios[cut - 3] <= self.limits["ratio"] or lost_s <= self.limits["lost_s"]:
             return None
