@@ -11,13 +11,14 @@ from msgspec import Meta
 
 from stepscope.health.changes import ChangeGroup, LoggedChange, only_in
 from stepscope.health.finding import plain
+from stepscope.health.ring import median
 from stepscope.lru import Lru
 from stepscope.serve.encode import encoded
 from stepscope.serve.reply import run_of
 from stepscope.serve.routes import get
 from stepscope.serve.run_series import StepTag, points_of, step_tags
 from stepscope.store import Log, StoredRun
-from stepscope.store.run import RECENT, median
+from stepscope.store.run import RECENT
 
 KEPT = 64
 """Runs whose answers are kept."""

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stepscope.events.hparams import EXPERIMENT_TAG
+from stepscope.health.ring import median
 from stepscope.reading import Problem
 from stepscope.serve.feed import Feed
 from stepscope.serve.run_series import StepTag, step_tags
 from stepscope.serve.types import RunSummary, StepNote, StepTime
 from stepscope.store import charts
 from stepscope.store.captures import stolen_seconds
-from stepscope.store.run import RECENT, median
+from stepscope.store.run import RECENT
 
 if TYPE_CHECKING:
     from stepscope.store import Changes, Log, StoredRun

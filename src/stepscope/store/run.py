@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from stepscope.cell import card_html
 from stepscope.errors import UnknownTagError
 from stepscope.events.kinds.text import TABLE_SUFFIX
+from stepscope.health.ring import median
 from stepscope.names.meanings import NAMED, Meanings
 from stepscope.names.splits import WORDS, Split, split_run
 from stepscope.names.telling import telling
@@ -84,12 +85,6 @@ def steps_per_second(step: NDArray[Any], wall: NDArray[Any]) -> float | None:
     steps, seconds = np.diff(step[ends]), np.diff(wall[ends])
     forward = (steps > 0) & (seconds > 0)
     return median(steps[forward] / seconds[forward]) if forward.any() else None
-
-
-def median(values: NDArray[Any]) -> float:
-    """Return the median of finite values; numpy's own takes several times as long for so few."""
-    ordered, count = np.sort(values), len(values)
-    return float((ordered[(count - 1) // 2] + ordered[count // 2]) / 2)
 
 
 @dataclass(frozen=True, slots=True)
