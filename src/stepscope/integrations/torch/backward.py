@@ -35,7 +35,7 @@ _wrapped: dict[str, tuple[Any, Any]] = {}
 def listen(listener: BackwardListener) -> None:
     """Report every backward pass to a listener, until ``ignore``."""
     with _lock:
-        _passes.listeners = (*_without(listener), weakref.ref(listener))
+        _passes.listeners = (*without(_passes.listeners, listener), weakref.ref(listener))
         for name, wrap in (("backward", _passes.heard), ("grad", _traceable)):
             if name not in _wrapped:
                 original = getattr(torch.autograd, name)
@@ -47,7 +47,7 @@ def listen(listener: BackwardListener) -> None:
 def ignore(listener: BackwardListener) -> None:
     """Tell a listener no more."""
     with _lock:
-        _passes.listeners = _without(listener)
+        _passes.listeners = without(_passes.listeners, listener)
         if not _passes.listeners:
             for name, (original, wrapper) in tuple(_wrapped.items()):
                 if getattr(torch.autograd, name) is wrapper:  # else somebody else has wrapped it meanwhile
@@ -55,8 +55,9 @@ def ignore(listener: BackwardListener) -> None:
                     del _wrapped[name]
 
 
-def _without(listener: BackwardListener) -> tuple[weakref.ref[Any], ...]:
-    return tuple(ref for ref in _passes.listeners if (other := ref()) is not None and other is not listener)
+def without(listeners: tuple[weakref.ref[Any], ...], listener: object) -> tuple[weakref.ref[Any], ...]:
+    """Return the listeners that are alive, but for one."""
+    return tuple(ref for ref in listeners if (other := ref()) is not None and other is not listener)
 
 
 def _traceable(original: Any) -> Any:

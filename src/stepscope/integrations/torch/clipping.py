@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import utils
 from torch.nn.utils import clip_grad
 
+from stepscope.integrations.torch.backward import without
 from stepscope.integrations.torch.parameters import is_distributed
 from stepscope.record.statistics.table import SQUARES, Array, StatisticsTable
 
@@ -197,7 +198,7 @@ def listen(listener: Listener) -> None:
     """Report every clipping call to a listener, until ``ignore``."""
     global _listeners
     with _lock:
-        _listeners = (*_without(listener), weakref.ref(listener))
+        _listeners = (*without(_listeners, listener), weakref.ref(listener))
         if not _wrapped and hasattr(clip_grad, "_clip_grads_with_norm_"):
             _wrapped.append(Wrapped("_get_total_norm", "get_total_norm", _note_kind))
             _wrapped.append(Wrapped("_clip_grads_with_norm_", "clip_grads_with_norm_", _note_clip))
@@ -209,13 +210,9 @@ def ignore(listener: Listener) -> None:
     """Tell a listener no more."""
     global _listeners
     with _lock:
-        _listeners = _without(listener)
+        _listeners = without(_listeners, listener)
         while _wrapped and not _listeners:
             _wrapped.pop().undo()
-
-
-def _without(listener: Listener) -> tuple[weakref.ref[Any], ...]:
-    return tuple(ref for ref in _listeners if (other := ref()) is not None and other is not listener)
 
 
 def _awake() -> list[Any]:
