@@ -250,12 +250,15 @@ def joined(verdict: Verdict, written: list[WrittenFinding]) -> Verdict:
     findings = list(verdict.findings)
     known = {(finding.rule, finding.tag, finding.step): at for at, finding in enumerate(findings)}
     # A training may hear of it later than all its values show it: the same onset is the same finding.
-    onsets = {(finding.rule, finding.tag, finding.first_step): at for at, finding in enumerate(findings)}
+    onsets = {
+        (finding.rule, finding.tag, finding.rank, finding.first_step): at
+        for at, finding in enumerate(findings)
+    }
     ranks = {(finding.rule, finding.rank) for finding in findings if finding.tag == RANKS_LOSS}
     for note in written:
         at = known.get((note.rule, note.tag, note.step))
         if at is None:
-            at = onsets.get((note.rule, note.tag, note.first_step))
+            at = onsets.get((note.rule, note.tag, note.rank, note.first_step))
         if at is None and note.tag == RANKS_LOSS and (note.rule, note.rank) in ranks:
             continue  # seen live at another step, where a rank's numbers came late
         if at is None:
