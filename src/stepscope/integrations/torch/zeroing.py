@@ -75,7 +75,8 @@ class Zeroing:
         if self._parameter is None:
             known = [parameter for group in optimizer.param_groups for parameter in group["params"]]
             plain = [one for one in known if type(one.grad) is torch.Tensor and not one.grad.is_sparse]
-            if not plain:
+            if not plain:  # as of sharded models: their parameters are not gone through at each update
+                self._end()
                 return
             self._parameter = min(plain, key=torch.Tensor.numel)
         elif not self._begun:

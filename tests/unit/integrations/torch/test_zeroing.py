@@ -127,3 +127,19 @@ def test_the_looks_end(tmp_path, zero):
             optimizer.step()
         after = len(optimizer._optimizer_step_post_hooks), len(backward._passes.listeners)
     assert (before[0] - after[0], before[1] - after[1]) == (1, 1)
+
+
+def test_sparse_gradients_are_not_looked_at(tmp_path):
+    model = nn.Embedding(8, 2, sparse=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    with ss.Run(tmp_path, card=False) as run:
+        watch(model, optimizer, run)
+        before = len(optimizer._optimizer_step_post_hooks), len(backward._passes.listeners)
+        for step in run.steps(range(STEPS)):
+            model(torch.arange(4)).mean().backward()
+            optimizer.step()
+            if step == 1:
+                after = len(optimizer._optimizer_step_post_hooks), len(backward._passes.listeners)
+    assert (before[0] - after[0], before[1] - after[1]) == (1, 1)
+    with store.open(tmp_path, cache=False) as log:
+        assert "gradients_kept" not in log.run(".").info.config
