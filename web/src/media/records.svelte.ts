@@ -1,6 +1,7 @@
 /** Tags and values of records, asked for again while their run is written. */
 import { untrack } from "svelte";
 import type { RecordAnswer, RecordTag } from "../server/api";
+import { messageOf } from "../server/client";
 import type { Family } from "../runs/catalog";
 import { atStep, fetchRecord, fetchRecordTags, historyOf, type History } from "../server/records";
 import { app } from "../state/app.svelte";
@@ -36,7 +37,7 @@ async function tagsOf(
           fetchRecordTags(run)
             .then((tags) => tags.map((tag) => ({ ...tag, run })))
             .catch((error: unknown) => {
-              failures.push({ run, why: error instanceof Error ? error.message : String(error) });
+              failures.push({ run, why: messageOf(error) });
               return (before.get(family.name) ?? []).filter((entry) => entry.run === run);
             }),
         ),

@@ -1,5 +1,6 @@
 /** The tables of the runs in view, each over all steps and runs. */
 import { fetchTables } from "../server/records";
+import { messageOf } from "../server/client";
 import { app } from "../state/app.svelte";
 import { RUNS, type NotRead, type Tags } from "./records.svelte";
 
@@ -29,7 +30,7 @@ export class Tables {
       void Promise.all(
         runs.map(async (one) => {
           const answer = await fetchTables(one.run).catch((error: unknown) => {
-            failures.push({ run: one.run, why: error instanceof Error ? error.message : String(error) });
+            failures.push({ run: one.run, why: messageOf(error) });
             return null;
           });
           return { ...one, tables: answer?.tables };

@@ -3,6 +3,7 @@ import { SvelteMap } from "svelte/reactivity";
 import { fetchChanges } from "./changes";
 import { fetchFindings } from "../runs/findings";
 import { Asking } from "../server/asking";
+import { messageOf } from "../server/client";
 
 export class Answers<T> {
   readonly #found = new SvelteMap<string, T>();
@@ -43,7 +44,7 @@ export class Answers<T> {
       this.#found.set(run, await this.fetch(run));
       this.#failed.delete(run);
     } catch (error) {
-      this.#failed.set(run, error instanceof Error ? error.message : String(error));
+      this.#failed.set(run, messageOf(error));
       throw error;
     }
   }

@@ -1,7 +1,7 @@
 /** The sweep that the runs shown are, as the server computes it: asked again while they grow. */
 import type { Chart, Sweep, SweepRequest } from "../server/api";
 import type { Reading } from "../series/reading";
-import { post } from "../server/client";
+import { messageOf, post } from "../server/client";
 import type { Family } from "../runs/catalog";
 import { app } from "../state/app.svelte";
 import { runs } from "../state/runs.svelte";
@@ -40,7 +40,7 @@ export class Sweeps {
       this.reading = body.reading as Reading;
       this.failure = "";
     } catch (error) {
-      if (question === this.#question) this.failure = error instanceof Error ? error.message : String(error);
+      if (question === this.#question) this.failure = messageOf(error);
       throw error;
     }
   }

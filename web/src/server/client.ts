@@ -22,6 +22,11 @@ export class Refused extends Error {
   }
 }
 
+/** What went wrong, in the words of whatever was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 const PATIENCE_MS = 15_000;
 
 /** For questions that have a large profile read first. */

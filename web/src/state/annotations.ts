@@ -1,6 +1,6 @@
 /** What people say of runs: sent to the server, which tells every page. */
 import type { Described, MeaningChange, RunChange, StepSaid, TrashList, ViewList } from "../server/api";
-import { ask, post } from "../server/client";
+import { ask, messageOf, post } from "../server/client";
 import { app } from "./app.svelte";
 
 /** Says something of a run; what is left out stays as it is. */
@@ -62,5 +62,5 @@ export async function correctMeaning(change: MeaningChange): Promise<Described> 
 /** What went wrong, in words. */
 export function failure(error: unknown): string {
   const hint = error instanceof Error && "hint" in error && typeof error.hint === "string" ? error.hint : "";
-  return `${error instanceof Error ? error.message : String(error)}${hint ? `. ${hint}` : ""}`;
+  return `${messageOf(error)}${hint ? `. ${hint}` : ""}`;
 }
