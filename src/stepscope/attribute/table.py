@@ -472,7 +472,7 @@ READING = re.compile(
 )
 """Calls that take a value from a tensor: with a device they wait for it, on a host alone they do not."""
 AWAITING = re.compile(r"^np\.asarray\(jax\.Array\)$")
-"""Operators that wait for what XLA's threads run, on a host alone, too, and do hardly anything else."""
+"""Operators that do hardly anything but wait for XLA's threads, also without a device."""
 EXCHANGES = re.compile(r"(?:^|/)(?:torch/distributed|horovod|mpi4py|deepspeed/comm|jax/_src/distributed)\b")
 """Frames in which ranks wait for each other."""
 MESSAGES = re.compile(

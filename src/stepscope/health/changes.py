@@ -316,7 +316,7 @@ def set_changes(facts: Facts) -> list[Recurring]:
 
 
 def _is_progress(stream: Stream, change: Change) -> bool:
-    """Return whether a series goes slowly the way that it goes while a model learns: that is no change."""
+    """Return whether a series moves slowly, and the way that it moves while a model learns."""
     if change.kind != "drift" or stream.role not in MAIN or change.before is None or change.after is None:
         return False
     falls = stream.role != "reward" and stream.lower_is_better is not False

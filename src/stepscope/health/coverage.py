@@ -128,7 +128,7 @@ def _answer(
 
 
 class Outcome(NamedTuple):
-    """A verdict: the few words that a list has room for, and with its reasons."""
+    """A verdict, in the few words that a list has room for, and with its reasons."""
 
     short: str
     text: str

@@ -727,7 +727,7 @@ def drift(values: Floats, chance: float) -> Drift | None:
 
 
 class _Shapes(NamedTuple):
-    """Two lines that meet, of each possible place, and the same of which one or both are bent.
+    """Pairs of lines that meet, for each place where they may: straight, or with one or both bent.
 
     Attributes:
         bases: Orthonormal, of the shape [shapes, count, columns]; columns that a shape lacks are zero.

@@ -337,7 +337,7 @@ def install(late: ModuleType | None = None) -> None:
 
 
 class Telling(threading.local):
-    """Whether this thread writes what is taken before it is laid out, with its values in full."""
+    """Whether this thread prints or logs now: values are taken from the call, where they have all digits."""
 
     depth = 0
 
@@ -432,7 +432,7 @@ def take(text: Callable[[], str]) -> None:
             found = [values_of(line) or table.values_of(line) for line in whole.splitlines()]
             values = {name: value for each in found for name, value in each.items()}
             for name in [name for name in values if sum(name in each for each in found) > 1]:
-                del values[name]  # of which step each is, is unknown
+                del values[name]  # nobody knows of which step each is
         process.record(values)
     except Exception:  # noqa: BLE001  the program's own objects
         return

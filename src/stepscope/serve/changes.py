@@ -134,7 +134,7 @@ class ChangeAnswers:
 
 
 def step_time_before(run: StoredRun, groups: list[ChangeGroup]) -> StepTimeBefore | None:
-    """Return how long steps took before the last change by which they are longer since; None without one."""
+    """Return how long steps took before they became longer for good; None if they did not."""
     tags = step_tags(run)
     for group in reversed(groups):
         rises = {change.tag: change.change for change in group.changes if _rises_for_good(change)}

@@ -11,7 +11,7 @@ from stepscope.integrations.torch import backward
 from stepscope.record import Run
 
 UPDATES = 12
-"""Updates after which nobody sets gradients to zero who has not done so: no accumulation steps in between."""
+"""A program that keeps its gradients over so many updates does so for good."""
 KEPT = {"gradients_kept": True}
 """The fact, in the run's configuration."""
 
