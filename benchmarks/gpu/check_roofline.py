@@ -14,7 +14,7 @@ import stepscope as ss
 from gpu.claims import Claim
 from gpu.device import Device
 from gpu.hooked import profile_of
-from stepscope.analyze.roofline import roofline
+from stepscope.analyze.shapes import shape_table
 
 CLAIMS = (
     Claim("FLOPs of a perceptron are those of its formula, within 1 %.", "perceptron_error", most=0.01),
@@ -44,7 +44,7 @@ def measure(device: Device, place: Path) -> dict[str, Any]:
 
 
 def recorded(device: Device, place: Path, step: Any) -> tuple[Any, Any, float]:
-    """Return the roofline of a capture, the peak it took, and the seconds of a captured step."""
+    """Return the work of a capture by shapes, the peak it took, and the seconds of a captured step."""
 
     def complete() -> None:
         step()
@@ -53,7 +53,7 @@ def recorded(device: Device, place: Path, step: Any) -> tuple[Any, Any, float]:
     for _ in range(3):
         step()
     profile = profile_of(place, complete, steps=15, num_steps=5, warmup_steps=1, record_shapes=True)
-    found = roofline(ss.load_trace(profile, cache=False))
+    found = shape_table(ss.load_trace(profile, cache=False))
     return found, found.peak, 1e-9 * statistics.median(one.wall_ns for one in found.steps)
 
 

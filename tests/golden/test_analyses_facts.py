@@ -11,8 +11,7 @@ from support.recordings import recorded, whole
 
 from stepscope.analyze.breakdown import breakdown
 from stepscope.analyze.diff import diff
-from stepscope.analyze.input import input_waits
-from stepscope.analyze.kernels import kernel_table
+from stepscope.analyze.kernel_details import kernel_details
 from stepscope.analyze.memory import memory
 from stepscope.analyze.operators import operator_table
 from stepscope.analyze.parameter_server import parameter_server
@@ -35,16 +34,11 @@ def document(name, find=recorded):
 
 
 def test_resnet_without_workers_waits_for_its_input():
-    (rank,) = input_waits(kineto("resnet50_v100_workers0")).ranks
-    assert 0.3 <= rank.loading_ratio <= 0.4
-    assert 0.3 <= rank.ratio <= 0.4
-    assert rank.level == "high"
+    assert 0.3 <= breakdown(kineto("resnet50_v100_workers0")).ratio("data_loading") <= 0.4
 
 
 def test_resnet_with_workers_does_not():
-    (rank,) = input_waits(kineto("resnet50_v100_workers4")).ranks
-    assert rank.loading_ratio == pytest.approx(0.015, abs=0.002)
-    assert rank.level == "none"
+    assert breakdown(kineto("resnet50_v100_workers4")).ratio("data_loading") <= 0.017
 
 
 @pytest.mark.parametrize(
@@ -80,7 +74,7 @@ def test_phases_of_tensorflow_are_name_scopes():
 
 
 def test_kernels_are_all_counted():
-    table = kernel_table(kineto("v100_rank1of2"))
+    table = kernel_details(kineto("v100_rank1of2")).rows
     counted = {}
     for event in document("traces/kineto/v100_rank1of2.json.gz"):
         if event.get("cat", "").lower() in ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"):
@@ -100,7 +94,7 @@ def test_operators_are_all_counted():
             counted[event["name"]] = counted.get(event["name"], 0) + 1
     found = {row.name: row.calls for row in table}
     assert found == {name: counted[name] for name in found}
-    device = sum(row.total_ns for row in kernel_table(kineto("v100_rank1of2")))
+    device = sum(row.total_ns for row in kernel_details(kineto("v100_rank1of2")).rows)
     assert 0.99 < sum(row.device_self_ns for row in table) / device <= 1
 
 

@@ -11,14 +11,13 @@ from stepscope.analyze.breakdown import breakdown
 from stepscope.analyze.critical_path import critical_paths
 from stepscope.analyze.diff import diff
 from stepscope.analyze.idle import idle
-from stepscope.analyze.input import input_waits
-from stepscope.analyze.kernels import kernel_table
+from stepscope.analyze.kernel_details import kernel_details
 from stepscope.analyze.launch import launches
 from stepscope.analyze.memory import memory
 from stepscope.analyze.operators import operator_table
 from stepscope.analyze.overlap import overlap, overlap_by_step
 from stepscope.analyze.parameter_server import parameter_server
-from stepscope.analyze.roofline import roofline
+from stepscope.analyze.shapes import shape_table
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.load import load_trace
 
@@ -34,8 +33,8 @@ PROFILES = (
     "tfprof/wide_deep/timeline-0.json.gz",
 )
 ANALYSES = (
-    breakdown, critical_paths, idle, input_waits, kernel_table, launches, memory, operator_table, overlap,
-    overlap_by_step, parameter_server, roofline, lambda trace: diff(trace, trace),
+    breakdown, critical_paths, idle, kernel_details, launches, memory, operator_table, overlap,
+    overlap_by_step, parameter_server, shape_table, lambda trace: diff(trace, trace),
 )  # fmt: skip
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from stepscope.analyze.breakdown import breakdown
 from stepscope.analyze.memory import memory
 from stepscope.analyze.operators import operator_table
-from stepscope.analyze.roofline import roofline
+from stepscope.analyze.shapes import shape_table
 from stepscope.trace.load import load_trace
 
 torch = pytest.importorskip("torch")
@@ -116,9 +118,11 @@ def test_operations_are_those_of_pytorchs_counter(tmp_path):
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True, acc_events=True) as profiler:
         model(image).backward()
     profiler.export_chrome_trace(str(tmp_path / "trace.json"))
-    found = roofline(load_trace(tmp_path / "trace.json", cache=False))
+    found = shape_table(load_trace(tmp_path / "trace.json", cache=False))
     theirs = {str(op): flops for op, flops in counter.get_flop_counts()["Global"].items()}
-    mine = {op.name.removeprefix("aten::"): op.flops for op in found.operators}
+    mine = Counter()
+    for row in found.rows:
+        mine[row.name.removeprefix("aten::")] += row.calls * row.flops
     for name in ("convolution", "convolution_backward", "addmm", "mm", "bmm"):
         if f"aten.{name}" in theirs:
             assert mine[name] == theirs[f"aten.{name}"], name

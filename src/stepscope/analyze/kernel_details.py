@@ -20,9 +20,10 @@ import numpy.typing as npt
 
 from stepscope.analyze.flops import OperatorWork, operator_work
 from stepscope.analyze.groups import Floats, Groups, step_matrix
-from stepscope.analyze.kernels import TENSOR_CORE, known, operators_of
+from stepscope.analyze.idle import launching_operators
 from stepscope.analyze.operators import operator_times
 from stepscope.analyze.peaks import PeakRates, common_peak
+from stepscope.analyze.roofline import TENSOR_CORE, roof_of
 from stepscope.attribute.spans import Ints
 from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
@@ -292,7 +293,7 @@ def _rows(
 ) -> list[KernelDetail]:
     total, count = groups.sum(time), groups.count()
     least, most, longest = groups.least(time), groups.most(time), _longest(time, groups)
-    operators = operators_of(trace, rows, groups, time) if on_device else [()] * len(groups)
+    operators = _operators_of(trace, rows, groups, time) if on_device else [()] * len(groups)
     launch = _launches(trace, rows, groups, on_device=on_device)
     names_tell = any(NVIDIA.search(device.name) for device in trace.devices)
     whole, windows = max(1, int(total.sum())), per_step.shape[1]
@@ -340,21 +341,19 @@ def _rate(credit: _Credit, g: int, peak: PeakRates | None, *, on_cores: bool) ->
     moved = float(credit.bytes[g]) if credit.bytes_ns[g] > 0 or credit.bytes[g] > 0 else 0.0
     speed = flops / credit.flops_ns[g] * 1e9 if flops and credit.flops_ns[g] else None
     kind = "tf32" if credit.formats[g] == "float32" and on_cores else credit.formats[g]
-    intensity = flops / moved if flops and moved and not credit.recorded[g] else None
-    most = peak.flops_per_second.get(kind) if peak and flops else None
-    attainable = min(most, intensity * peak.bytes_per_second) if peak and most and intensity else None
-    bound = None if attainable is None else "compute" if attainable == most else "memory"
+    least = None if credit.recorded[g] else moved
+    roof = roof_of(peak, kind, flops=flops, moved=least, rate=None if speed is None else float(speed))
     return Rate(
         flops=int(flops) if flops else None,
         flops_per_second=float(speed) if speed is not None else None,
         bytes=int(moved) if moved else None,
         bytes_recorded=bool(credit.recorded[g]),
         bytes_per_second=float(moved / credit.bytes_ns[g] * 1e9) if moved and credit.bytes_ns[g] else None,
-        intensity=intensity,
+        intensity=roof.intensity,
         number_format=kind if flops else "",
-        attainable_flops_per_second=attainable,
-        efficiency_ratio=float(speed / attainable) if speed is not None and attainable else None,
-        bound=bound,
+        attainable_flops_per_second=roof.attainable,
+        efficiency_ratio=roof.efficiency,
+        bound=roof.bound,
         counted_calls=int(credit.calls[g]),
     )
 
@@ -381,9 +380,9 @@ def _launches(trace: Trace, rows: Ints, groups: Groups, *, on_device: bool) -> l
             registers=_whole(registers[g]),
             shared_bytes=_whole(shared[g]),
             # Recorders write 0 where they do not know; so few blocks that it rounds to 0 is the other case.
-            occupancy_ratio=known(occupancy[g]) if occupancy[g] > 0 or blocks[g] < 1 else None,
-            blocks_per_multiprocessor=known(blocks[g]),
-            delay_median_ns=known(middle[g]),
+            occupancy_ratio=_known(occupancy[g]) if occupancy[g] > 0 or blocks[g] < 1 else None,
+            blocks_per_multiprocessor=_known(blocks[g]),
+            delay_median_ns=_known(middle[g]),
             delay_max_ns=_whole(most[g]),
         )
         for g in range(size)
@@ -419,6 +418,27 @@ def _delays(trace: Trace, rows: Ints, groups: Groups) -> tuple[Floats, Floats]:
     low, high = sorted_delay[first + (count - 1) // 2], sorted_delay[first + count // 2]
     middle[used], most[used] = (low + high) / 2, sorted_delay[first + count - 1]
     return middle, most
+
+
+def _known(value: float) -> float | None:
+    """Return a number, None for NaN."""
+    return None if np.isnan(value) else float(value)
+
+
+def _operators_of(trace: Trace, rows: Ints, groups: Groups, time: Ints) -> list[tuple[str, ...]]:
+    """Return for each group the names of the operators that launched most of its time."""
+    operator = launching_operators(trace, rows)
+    known = operator >= 0
+    names: list[tuple[str, ...]] = [()] * len(groups)
+    if not known.any():
+        return names
+    pairs = Groups.by_pair(groups.of[known], trace.name[operator[known]])
+    order = np.lexsort((-pairs.sum(time[known]), pairs.key >> 32))
+    which, name = (pairs.key[order] >> 32).tolist(), (pairs.key[order] & 0xFFFFFFFF).tolist()
+    for group, number in zip(which, name, strict=True):
+        if len(names[group]) < 3:
+            names[group] = (*names[group], trace.strings[number])
+    return names
 
 
 def _whole(value: float) -> int | None:

@@ -17,42 +17,60 @@ float32 counts against the TF32 peak if one of the call's kernels has a name tha
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.flops import OperatorWork, operator_work
-from stepscope.analyze.groups import Groups
-from stepscope.analyze.kernels import TENSOR_CORE
+from stepscope.analyze.flops import OperatorWork
 from stepscope.analyze.operators import operator_times
 from stepscope.analyze.peaks import PeakRates, common_peak
 from stepscope.attribute.named import named
 from stepscope.attribute.windows import windows
 from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
-from stepscope.text import counted
 from stepscope.trace.model import Trace
 
+TENSOR_CORE = re.compile(
+    r"[hsci](?:884|1688|8816|16816|1688)|hmma|imma|gmma|utcmma|tensorop|xmma|nvjet|cutlass\w*sm(?:90|100)"
+)
+"""Names of NVIDIA kernels that use tensor cores, after the lists of XProf and NVIDIA's pyprof. A name can
+lie."""
 
-@dataclass(frozen=True, slots=True)
-class OperatorRoof:
-    """All calls of one operator in one number format; None if shapes, device or peak are unknown."""
 
-    name: str
-    number_format: str
-    """``""`` if it was not recorded."""
-    calls: int
-    flops: int
-    bytes: int | None
-    device_ns: int
-    achieved_flops_per_second: float | None
+class Roof(NamedTuple):
+    """How close some work comes to the limits of a device; None if shapes or peak are unknown."""
+
     intensity: float | None
     """Operations per byte."""
-    attainable_flops_per_second: float | None
-    efficiency_ratio: float | None
+    attainable: float | None
+    """Operations per second."""
+    efficiency: float | None
     bound: str | None
     """``compute`` or ``memory``."""
+
+
+def roof_of(
+    peak: PeakRates | None, number_format: str, *, flops: float, moved: float | None, rate: float | None
+) -> Roof:
+    """Compare work with the roof of a device.
+
+    Args:
+        peak: Rates of the device.
+        number_format: Of the work.
+        flops: Its operations.
+        moved: Bytes that it must move.
+        rate: Operations per second that it achieved.
+    """
+    intensity = flops / moved if flops and moved else None
+    most = peak.flops_per_second.get(number_format) if peak else None
+    if peak is None or not most or not intensity:
+        return Roof(intensity, None, None, None)
+    attainable = min(most, intensity * peak.bytes_per_second)
+    efficiency = rate / attainable if rate is not None else None
+    return Roof(intensity, attainable, efficiency, "compute" if attainable == most else "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,43 +83,6 @@ class StepRoof:
     flops: int
     utilisation_ratio: float | None
     """Model FLOPs utilisation; None if the device's peak or part of the work is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Roofline:
-    """Operators with most device time first."""
-
-    operators: tuple[OperatorRoof, ...]
-    steps: tuple[StepRoof, ...]
-    peak: PeakRates | None
-    counted_ratio: float | None
-    """Share of all device time that these operators have; the rest has no operations that are counted."""
-    notes: tuple[str, ...]
-
-
-def roofline(trace: Trace) -> Roofline:
-    """Compare work with the device's limits.
-
-    Raises:
-        EmptyTraceError: Neither shapes nor operations were recorded, or none of an operator that is counted.
-    """
-    work = require_work(trace, operator_work(trace))
-    peak, notes = used_peak(trace)
-    if work.unknown:
-        calls = ", ".join(
-            f"{counted(count, 'call')} of {name}" for name, count in sorted(work.unknown.items())
-        )
-        notes.append(f"utilisation is not known: what was recorded does not tell the work of {calls}")
-    formats = formats_of(trace, work)
-    device = device_times(trace)
-    total = int(trace.duration_ns[trace.device_work()].sum())
-    return Roofline(
-        operators=_operators(trace, work, formats, device, peak),
-        steps=_steps(trace, work, formats, peak),
-        peak=peak,
-        counted_ratio=float(device[work.rows].sum() / total) if total else None,
-        notes=tuple(notes),
-    )
 
 
 def require_work(trace: Trace, work: OperatorWork) -> OperatorWork:
@@ -166,63 +147,34 @@ def formats_of(trace: Trace, work: OperatorWork) -> list[str]:
     ]
 
 
-def _operators(
-    trace: Trace,
+def utilisation(
     work: OperatorWork,
     formats: list[str],
-    device: npt.NDArray[np.int64],
+    chosen: npt.NDArray[np.bool_],
+    wall_ns: int,
     peak: PeakRates | None,
-) -> tuple[OperatorRoof, ...]:
-    kinds = sorted(set(formats))
-    kind = np.array([kinds.index(one) for one in formats], np.int64)
-    groups = Groups.by_pair(trace.name[work.rows], kind)
-    flops, time, count = groups.sum(work.flops), groups.sum(device[work.rows]), groups.count()
-    moved = groups.sum(np.maximum(work.bytes, 0))
-    unknown = np.bincount(groups.of[work.bytes < 0], minlength=len(groups))
-    return tuple(
-        _roof(
-            trace.strings[int(groups.key[g]) >> 32],
-            kinds[int(groups.key[g]) & 0xFFFFFFFF],
-            int(count[g]),
-            int(flops[g]),
-            None if unknown[g] else int(moved[g]),
-            int(time[g]),
-            peak,
-        )
-        for g in np.lexsort((-flops, -time)).tolist()
-    )
+) -> float | None:
+    """Return the model FLOPs utilisation of some calls in some time, None if it is not known."""
+    if peak is None or work.unknown or not wall_ns or not work.flops[chosen].any():
+        return None
+    kind = np.array(formats)
+    by_kind = {one: int(work.flops[chosen & (kind == one)].sum()) for one in sorted(set(formats))}
+    most = peak.flops_per_second.get(max(by_kind, key=lambda one: by_kind[one]))
+    return sum(by_kind.values()) / (wall_ns * 1e-9 * most) if most else None
 
 
-def _roof(
-    name: str, kind: str, calls: int, flops: int, moved: int | None, time_ns: int, peak: PeakRates | None
-) -> OperatorRoof:
-    achieved = flops / time_ns * 1e9 if time_ns else None
-    intensity = flops / moved if moved else None
-    most = peak.flops_per_second.get(kind) if peak else None
-    attainable, bound = None, None
-    if peak and most and intensity is not None:
-        attainable = min(most, intensity * peak.bytes_per_second)
-        bound = "compute" if attainable == most else "memory"
-    efficiency = achieved / attainable if achieved is not None and attainable else None
-    return OperatorRoof(
-        name, kind, calls, flops, moved, time_ns, achieved, intensity, attainable, efficiency, bound
-    )
-
-
-def _steps(
+def step_roofs(
     trace: Trace, work: OperatorWork, formats: list[str], peak: PeakRates | None
 ) -> tuple[StepRoof, ...]:
+    """Return the utilisation of each step."""
     roofs, every = [], windows(trace)
-    kind = np.array(formats)
     for n in range(len(every)):
         mine = trace.rank[work.rows] == every.rank[n]
         if every.number[n] >= 0:
             mine &= trace.step[work.rows] == every.number[n]
-        flops, wall = int(work.flops[mine].sum()), int(every.end_ns[n] - every.start_ns[n])
-        most = None
-        if peak and flops and not work.unknown:
-            by_kind = {one: int(work.flops[mine & (kind == one)].sum()) for one in set(formats)}
-            most = peak.flops_per_second.get(max(by_kind, key=lambda one: by_kind[one]))
-        ratio = flops / (wall * 1e-9 * most) if most and wall else None
-        roofs.append(StepRoof(int(every.rank[n]), int(every.number[n]), wall, flops, ratio))
+        wall = int(every.end_ns[n] - every.start_ns[n])
+        ratio = utilisation(work, formats, mine, wall, peak)
+        roofs.append(
+            StepRoof(int(every.rank[n]), int(every.number[n]), wall, int(work.flops[mine].sum()), ratio)
+        )
     return tuple(roofs)

@@ -25,7 +25,16 @@ from stepscope.analyze.flops import OperatorWork, operator_work
 from stepscope.analyze.groups import Groups
 from stepscope.analyze.operators import operator_times
 from stepscope.analyze.peaks import PeakRates
-from stepscope.analyze.roofline import call_times, formats_of, require_work, used_peak
+from stepscope.analyze.roofline import (
+    StepRoof,
+    call_times,
+    formats_of,
+    require_work,
+    roof_of,
+    step_roofs,
+    used_peak,
+    utilisation,
+)
 from stepscope.attribute.spans import Ints
 from stepscope.attribute.windows import windows
 from stepscope.kernels import tree
@@ -72,6 +81,7 @@ class ShapeTable:
     utilisation_ratio: float | None
     """Model FLOPs utilisation: operations of all steps over their time and the device's peak; None if the
     peak or part of the work is not known."""
+    steps: tuple[StepRoof, ...]
     counted_ratio: float | None
     """Share of the device's time that this work has; the rest has no operations that are counted."""
     notes: tuple[str, ...]
@@ -130,7 +140,9 @@ def shape_table(trace: Trace) -> ShapeTable:
         calls_of = ", ".join(
             f"{counted(count, 'call')} of {what}" for what, count in sorted(work.unknown.items())
         )
-        notes.append(f"left out: what was recorded does not tell the work of {calls_of}")
+        notes.append(
+            f"left out, so utilisation is not known: what was recorded does not tell the work of {calls_of}"
+        )
     rows = []
     for g in np.lexsort((-flops, -total)).tolist():
         at = int(first[g])
@@ -149,28 +161,17 @@ def shape_table(trace: Trace) -> ShapeTable:
                 peak=peak,
             )
         )
-    device = int(trace.duration_ns[trace.device_work()].sum())
+    device, every = int(trace.duration_ns[trace.device_work()].sum()), windows(trace)
+    inside = trace.step[work.rows] >= 0 if every.marked else np.ones(len(work.rows), bool)
+    wall = int((every.end_ns - every.start_ns).sum())
     return ShapeTable(
         rows=tuple(rows),
         peak=peak,
-        utilisation_ratio=utilisation(trace, work, formats, peak),
+        utilisation_ratio=utilisation(work, formats, inside, wall, peak),
+        steps=step_roofs(trace, work, formats, peak),
         counted_ratio=float(time[on_device].sum() / device) if device else None,
         notes=tuple(notes),
     )
-
-
-def utilisation(trace: Trace, work: OperatorWork, formats: list[str], peak: PeakRates | None) -> float | None:
-    """Return the model FLOPs utilisation of all steps together."""
-    every = windows(trace)
-    inside = trace.step[work.rows] >= 0 if every.marked else np.ones(len(work.rows), bool)
-    wall = int((every.end_ns - every.start_ns).sum())
-    if peak is None or work.unknown or not wall or not inside.any():
-        return None
-    of_format = {
-        one: int(work.flops[inside & (np.array(formats) == one)].sum()) for one in sorted(set(formats))
-    }
-    most = peak.flops_per_second.get(max(of_format, key=lambda one: of_format[one]))
-    return sum(of_format.values()) / (wall * 1e-9 * most) if most else None
 
 
 def _row(
@@ -179,14 +180,7 @@ def _row(
 ) -> ShapeRow:  # fmt: skip
     seconds = total_ns * 1e-9
     rate = flops / seconds if seconds else None
-    intensity = flops / moved if moved else None
-    most = peak.flops_per_second.get(number_format) if peak else None
-    attainable = min(most, intensity * peak.bytes_per_second) if peak and most and intensity else None
-    bound = None
-    if attainable is not None:
-        bound = "compute" if attainable == most else "memory"
-    if on_device and 0 < total_ns < host_ns:
-        bound = "launch"
+    roof = roof_of(peak, number_format, flops=flops, moved=moved, rate=rate)
     return ShapeRow(
         name=name,
         kind=_kind(name),
@@ -200,10 +194,10 @@ def _row(
         bytes=None if moved is None else round(moved / calls),
         flops_per_second=rate,
         bytes_per_second=moved / seconds if moved is not None and seconds else None,
-        intensity=intensity,
-        attainable_flops_per_second=attainable,
-        efficiency_ratio=rate / attainable if rate is not None and attainable else None,
-        bound=bound,
+        intensity=roof.intensity,
+        attainable_flops_per_second=roof.attainable,
+        efficiency_ratio=roof.efficiency,
+        bound="launch" if on_device and 0 < total_ns < host_ns else roof.bound,
     )
 
 

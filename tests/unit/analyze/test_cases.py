@@ -20,12 +20,10 @@ from stepscope.analyze.chosen import keep_steps
 from stepscope.analyze.critical_path import critical_path, critical_paths
 from stepscope.analyze.glance import step_facts, waited_for
 from stepscope.analyze.idle import idle
-from stepscope.analyze.input import input_waits
 from stepscope.analyze.kernel_details import kernel_details
 from stepscope.analyze.launch import launches, queue_series
 from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.overlap import blocking, overlap, overlap_by_step
-from stepscope.analyze.roofline import roofline
 from stepscope.analyze.shapes import shape_table
 from stepscope.analyze.views import VIEWS, Answer, view
 from stepscope.analyze.views.dataflow import node_names
@@ -229,8 +227,7 @@ def shown(answer: Answer):
 QUESTIONS = {
     "breakdown": breakdown, "purposes": purposes, "overlap": overlaps, "idle": idle, "launches": launches,
     "windows": lambda trace: [windows(trace).marked, windows(trace).start_ns, windows(trace).end_ns],
-    "queue": queued, "input": input_waits, "path": critical_paths, "kernels": kernel_details,
-    "roofline": roofline,
+    "queue": queued, "path": critical_paths, "kernels": kernel_details,
     "shapes": lambda trace: [shape_table(trace), shape_table(trace).text],
     "waits": lambda trace: waited_for(Facts(trace)), "facts": lambda trace: step_facts(Facts(trace)),
     "dispatch": of_dispatch, "memory": lambda trace: memory_report(trace).text,
@@ -348,15 +345,15 @@ def test_work_that_cannot_be_told_leaves_utilisation_open(make) -> None:
     name = trace.name.copy()
     name[trace.named("aten::linear")] = len(trace.strings)
     strings = Strings.of([*trace.strings.texts(), "aten::convolution"])
-    answer = roofline(replace(trace, name=name, strings=strings))
+    answer = shape_table(replace(trace, name=name, strings=strings))
     assert answer.steps[0].utilisation_ratio is None
     assert "1 call of aten::convolution" in answer.notes[-1]
 
 
-def test_a_table_of_shapes_has_the_utilisation_of_the_roofline_and_its_peak(make) -> None:
+def test_a_table_of_shapes_has_the_utilisation_of_its_step_and_its_peak(make) -> None:
     trace = Maker(make).products([LARGE, LARGE])
     table = shape_table(trace)
-    assert table.utilisation_ratio == pytest.approx(roofline(trace).steps[0].utilisation_ratio)
+    assert table.utilisation_ratio == pytest.approx(table.steps[0].utilisation_ratio)
     assert table.as_dict()["peak"]["name"] == table.peak.name
     assert replace(table, peak=None).as_dict()["peak"] is None
     assert [row["calls"] for row in table.as_dict()["rows"]] == [row.calls for row in table.rows]

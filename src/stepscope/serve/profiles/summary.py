@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
+import numpy as np
+
 from stepscope.analyze.advise import Abstain, Finding
 from stepscope.analyze.breakdown import Breakdown
-from stepscope.analyze.kernels import kernel_table
+from stepscope.analyze.groups import Groups
 from stepscope.analyze.operators import operator_table
 from stepscope.analyze.views import losses
 from stepscope.errors import EmptyTraceError
@@ -22,6 +24,7 @@ from stepscope.serve.profiles.types import (
     ProfileTop,
 )
 from stepscope.serve.routes import get
+from stepscope.trace.model import Kind
 
 TOP = 20
 
@@ -82,11 +85,23 @@ def look_for(finding: Finding) -> str | None:
 
 def device_top(profile: OpenProfile) -> list[ProfileTop] | None:
     """Return the device work that takes most time."""
-    try:
-        table = kernel_table(profile.trace)
-    except EmptyTraceError:
+    trace = profile.trace
+    rows = trace.device_work()
+    if not len(rows):
         return None
-    return [ProfileTop(one.name, one.kind, one.calls, one.total_ns, one.share_ratio) for one in table[:TOP]]
+    groups = Groups.by_pair(trace.name[rows], trace.kind[rows])
+    total, calls = groups.sum(trace.duration_ns[rows]), groups.count()
+    every = int(total.sum()) or 1
+    return [
+        ProfileTop(
+            trace.strings[int(groups.key[g]) >> 32],
+            Kind(int(groups.key[g]) & 0xFFFFFFFF).name.lower(),
+            int(calls[g]),
+            int(total[g]),
+            float(total[g] / every),
+        )
+        for g in np.argsort(-total, kind="stable")[:TOP].tolist()
+    ]
 
 
 def host_top(profile: OpenProfile) -> list[ProfileTop] | None:

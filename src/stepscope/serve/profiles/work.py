@@ -12,7 +12,6 @@ from msgspec import Meta
 
 from stepscope.analyze.critical_path import BOUNDS, CriticalPath, critical_paths
 from stepscope.analyze.overlap import blocking, overlap_by_step
-from stepscope.analyze.roofline import roofline
 from stepscope.analyze.shapes import shape_table
 from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
 from stepscope.serve.profiles.work_types import (
@@ -52,16 +51,14 @@ def shapes(profile: OpenProfile, steps: Steps = "") -> ShapesAnswer:
         Refusal: No such steps, or no work whose operations can be counted.
     """
     table = _asked(profile, steps, "shapes", shape_table)
-    roof = _asked(profile, steps, "roofline", roofline)
     return ShapesAnswer(
         path=profile.path,
         rows=table.rows,
-        operators=roof.operators,
-        steps=roof.steps,
+        steps=table.steps,
         peak=table.peak,
         utilisation_ratio=table.utilisation_ratio,
         counted_ratio=table.counted_ratio,
-        notes=list(dict.fromkeys([*table.notes, *roof.notes])),
+        notes=list(table.notes),
         command=_command("profile", "shapes", profile.path, steps),
     )
 

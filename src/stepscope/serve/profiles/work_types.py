@@ -9,7 +9,7 @@ import msgspec
 
 from stepscope.analyze.critical_path import PathPart
 from stepscope.analyze.peaks import PeakRates
-from stepscope.analyze.roofline import OperatorRoof, StepRoof
+from stepscope.analyze.roofline import StepRoof
 from stepscope.analyze.shapes import ShapeRow
 
 
@@ -18,7 +18,6 @@ class ShapesAnswer(msgspec.Struct, frozen=True):
 
     path: str
     rows: tuple[ShapeRow, ...]
-    operators: tuple[OperatorRoof, ...]
     steps: tuple[StepRoof, ...]
     peak: PeakRates | None
     """None: the device's data sheet is not known; its rates then have no roof."""

@@ -4,7 +4,7 @@ import sys
 import time
 
 import stepscope as ss
-from stepscope.analyze.input import input_waits
+from stepscope.analyze.breakdown import breakdown
 from stepscope.integrations.python.profiler import frame_events
 
 MS = 1_000_000
@@ -71,8 +71,8 @@ def test_the_wait_for_data_is_part_of_the_step(tmp_path):
         for _ in run.steps(slow()):
             busy(0.005)
     (path,) = tmp_path.rglob("*.trace.json.gz")
-    (rank,) = input_waits(ss.load_trace(path, cache=False)).ranks
-    assert [each.loading_ns >= 20_000_000 for each in rank.steps] == [True, True]
+    steps = breakdown(ss.load_trace(path, cache=False)).steps
+    assert [step.parts_ns["data_loading"] >= 20_000_000 for step in steps] == [True, True]
 
 
 def test_frames_lie_within_the_steps_and_have_the_line_of_their_function(tmp_path):

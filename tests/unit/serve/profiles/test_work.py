@@ -49,8 +49,6 @@ def test_shapes_have_rates_roof_and_the_use_of_the_device_by_step(profile):
     assert row.flops == 2 * 64 * 32 * 16
     assert row.flops_per_second == pytest.approx(2 * row.flops / 40_001e-9)
     assert row.bound == "launch"
-    (operator,) = said.operators
-    assert (operator.name, operator.flops, operator.device_ns) == ("aten::mm", 2 * row.flops, 40_001)
     assert [(step.rank, step.step, step.flops) for step in said.steps] == [(0, 0, 65536), (0, 1, 65536)]
     assert said.peak is not None
     for step in said.steps:
