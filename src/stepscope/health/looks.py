@@ -394,8 +394,19 @@ class Row(Rule):
 
     def is_led_by(self, stream: Stream) -> bool:
         """Return whether it judges a series."""
-        of_role = stream.role in (self.leads or self.roles)
-        return of_role and self.looks_at(stream) and (self.splits is None or stream.split in self.splits)
+        return self._leads_role(stream.role) and self.looks_at(stream) and self.is_of(stream)
+
+    def is_of(self, stream: Stream) -> bool:
+        return self.splits is None or stream.split in self.splits or not self._leads_role(stream.role)
+
+    def words_of(self, role: str) -> str:
+        words = super().words_of(role)
+        if self.splits != ("eval",) or not self._leads_role(role):
+            return words
+        return words.replace(", as train/", " of an evaluation, as eval/")
+
+    def _leads_role(self, role: str) -> bool:
+        return role in (self.leads or self.roles)
 
     def look(self, batch: StreamBatch) -> None:
         """Do nothing: the facts call ``judge`` when it is time to look."""

@@ -132,7 +132,8 @@ class Rule(ABC):
         """Take the points of a stretch of time."""
         for chunk in batch.of(self.roles):
             role = chunk.stream.role
-            self._seen[role] = self._seen.get(role, 0) + len(chunk)
+            if self.is_of(chunk.stream):
+                self._seen[role] = self._seen.get(role, 0) + len(chunk)
         self.look(batch)
         self._settle()
 
@@ -170,14 +171,27 @@ class Rule(ABC):
             return None
         if self._reason:
             return self._reason
-        lacking = [role for role in self.needs if role not in self._seen]
+        lacking = self._lacking()
         if lacking:
-            return "not recorded: " + "; ".join(ROLES[role] for role in lacking)
-        if not self._seen:
-            return "not recorded: " + " or ".join(ROLES[role] for role in self.roles)
+            return f"not recorded: {lacking}"
         counts = {role: self._seen[role] for role in self.roles if role in self._seen}
         seen = ", ".join(f"{count:,} of {role.replace('_', ' ')}" for role, count in counts.items())
         return f"too few points: {seen}" + (f"; it needs {self.fewest}" if self.fewest else "")
+
+    def _lacking(self) -> str:
+        """Return the words for the roles that were not recorded; empty if there is enough to look at."""
+        lacking = [self.words_of(role) for role in self.needs if role not in self._seen]
+        if lacking:
+            return "; ".join(lacking)
+        return "" if self._seen else " or ".join(self.words_of(role) for role in self.roles)
+
+    def is_of(self, stream: Stream) -> bool:
+        """Return whether a series of its roles belongs to the part of the data that it judges."""
+        return True
+
+    def words_of(self, role: str) -> str:
+        """Return the words for a role that was not recorded."""
+        return ROLES[role]
 
     def open(
         self,

@@ -11,7 +11,6 @@ from stepscope.health.looks import AcrossLayers, InARow, Known, RunFacts, Seen
 from stepscope.health.ring import Floats, median
 from stepscope.health.rule import thresholds
 from stepscope.health.series import Stream
-from stepscope.names.roles import ROLES
 from stepscope.text import number
 
 Bad = NDArray[np.bool_]
@@ -201,8 +200,8 @@ class AttentionEntropy(InARow):
     @property
     def missing(self) -> str | None:
         """Without a loss nothing says whether sharp attention is learnt or collapsed."""
-        lacking = [role for role in self.needs if role not in self._seen]
-        return "not recorded: " + "; ".join(ROLES[role] for role in lacking) if lacking else super().missing
+        lacking = self._lacking()
+        return f"not recorded: {lacking}" if lacking else super().missing
 
     def bad(self, known: Known, values: Floats) -> Bad:
         return values < self.limits["ratio"]

@@ -377,7 +377,6 @@ class SeriesStopped(Row):
     chance = "below 1 % of evaluations whose gaps fall off exponentially"
     fewest = "6 evaluations and a training loss"
     roles = ("loss", "metric")
-    needs = ("loss",)
     splits = ("eval",)
     defaults = thresholds(gaps=3)
     action = (
