@@ -32,6 +32,21 @@ CASES = {
         "failed",
         "nothing wrong found; not judged: generalisation, step times",
     ),
+    "a loss of ten epochs that falls": (
+        {**SERIES, "train/loss": (RARE[:10], 2.3 * 0.8 ** np.arange(10))},
+        "",
+        "healthy",
+    ),
+    "a loss of ten epochs that falls by less than 2 %": (
+        {**SERIES, "train/loss": (RARE[:10], 2.3 - 0.001 * np.arange(10))},
+        "",
+        "nothing wrong found; not judged: learning",
+    ),
+    "a loss of ten epochs that is noise": (
+        {**SERIES, "train/loss": (RARE[:10], np.random.default_rng(2).normal(2, 0.5, 10))},
+        "",
+        "nothing wrong found; not judged: learning",
+    ),
     "nothing known": ({"a": SERIES["train/loss"]}, "", "not judged"),
     "steps that became longer, by whose work is not known": (
         {**SERIES, "speed/step_time_ms": (STEPS, np.where(STEPS < 600, 100, 400) + (STEPS % 2))},
@@ -68,6 +83,15 @@ def test_a_run_is_called_healthy_only_if_it_is_known_to_be(name):
     assert expected.startswith(found.short)
     assert not set(found.short) & set(":;")
     assert all(each.why for each in answers if each.answer != "yes")
+
+
+def test_what_an_evaluation_lacks_is_said_of_evaluations():
+    monitor = Monitor()
+    monitor.take("train/loss", STEPS, LOSS, 1e9 + 0.1 * STEPS)
+    monitor.finish()
+    lacking = {lack.rule: lack.missing for lack in monitor.verdict.abstained}
+    assert lacking["overfitting"] == "not recorded: a loss of an evaluation, as eval/loss"
+    assert lacking["series-stopped"].endswith("or metrics of an evaluation, as eval/accuracy")
 
 
 def test_an_alert_that_holds_is_no_healthy_run():

@@ -9,9 +9,10 @@ import numpy as np
 from stepscope.health.batch import Chunk
 from stepscope.health.blocks import Block, ValueBlocks
 from stepscope.health.climbs import CLIMB, FEW, Climb, FewPoints, Rise
+from stepscope.health.facts import CHANCE
 from stepscope.health.finding import SEVERITIES, Severity
 from stepscope.health.gate import AlarmGate
-from stepscope.health.noise import Floats, standard_error, step_noise
+from stepscope.health.noise import Floats, rise_chance, standard_error, step_noise
 from stepscope.health.rule import At, Ignored, PerStream, Rule, StreamWatch, finite, thresholds
 from stepscope.health.series import Stream
 from stepscope.text import number
@@ -40,6 +41,8 @@ SPARSE = 10.0
 """Steps between points beyond which the loss may have fallen before the first point."""
 LEARNT = 3.0
 """Standard errors by which a loss fell for certain, however little."""
+FALLING = (8, 10, 13, 16, 20, 32, 64)
+"""First points after which it is asked whether they fall by a trend; fewer than 8 are no trend."""
 UNMOVED = (20, 40, 80)
 """Points of a series of few points after which it is asked whether anything moves."""
 
@@ -87,7 +90,7 @@ class LossNotDecreasing(PerStream):
         "a rise"
     )
     chance = "below 1e-4 a run if the noise is stationary (2 and 4 standard errors, 6 looks)"
-    fewest = "120 points, no more than 10 steps apart, from the beginning of the run"
+    fewest = "8 points that clearly fall, or 120 from the beginning on that are at most 10 steps apart"
     roles = ("loss", "metric", "learning_rate", "update_ratio")
     anew = True
     needs = ("loss",)
@@ -101,8 +104,10 @@ class LossNotDecreasing(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        judged = stream.role == "loss" and stream.split == "train" and stream.lower_is_better
-        return _Start(self) if judged else Ignored()
+        return _Start(self) if stream.role == "loss" and self.is_of(stream) else Ignored()
+
+    def is_of(self, stream: Stream) -> bool:
+        return stream.role != "loss" or (stream.split == "train" and stream.lower_is_better is True)
 
 
 class _Start(StreamWatch):
@@ -122,6 +127,8 @@ class _Start(StreamWatch):
         self._head: list[Chunk] = []
         """The points before the first block, until that is judged."""
         self._few: _Few | None = None
+        self._start: list[float] | None = []
+        """The first points, until it is known whether they fall."""
 
     def follow(self, other: StreamWatch) -> None:
         """Judge whether the loss rises beyond where the stage began; a fall is known or not required."""
@@ -130,6 +137,8 @@ class _Start(StreamWatch):
     def take(self, chunk: Chunk) -> None:
         if self._rule.context.is_second(chunk.stream):
             return
+        if self._start is not None:
+            self._ask(self._start, finite(chunk).values.tolist())
         for part in self._blocks.parts(chunk):
             if self._few is not None:
                 self._few.take(part)
@@ -139,6 +148,22 @@ class _Start(StreamWatch):
             self._blown(part)
             for block in self._blocks.take(part):
                 self._see(block)
+
+    def _ask(self, start: list[float], values: list[float]) -> None:
+        """Note that the loss falls once a trend shows it, however rarely it is logged."""
+        for value in values:
+            start.append(value)
+            if len(start) in FALLING:
+                before, after = (float(np.mean(part)) for part in (start[:FEW], start[-FEW:]))
+                if before - after > self._rule.limits["ratio"] * abs(before) and (
+                    rise_chance(-np.array(start)) < CHANCE
+                ):
+                    self._rule.judged()
+                    self._start = None
+                    return
+            if len(start) == FALLING[-1]:
+                self._start = None
+                return
 
     def _see(self, block: Block) -> None:
         if self._first is None and self._is_warming(block):
