@@ -84,7 +84,8 @@ _LATENCY = _has(
     r"(?:wall_?|run_?)?times?|timings?|timers?|latency|latencies|durations?|waits?|waiting|elapsed|wall|runtime|dt|eta|"
     rf"{_SECONDS}_per_[^\W_]+"
 )
-_LAST_UNIT = re.compile(f"_{_SECONDS}_$")
+_LAST_UNIT = re.compile(f"_(?!min_){_SECONDS}_$")
+"""``min`` at the end is the least value: of minutes, another word says that time is measured."""
 _BYTES = _has(r"[kmgt]i?b|bytes|memory|mem|vram|rss")
 _COUNTED = re.compile(
     r"^_(?:num|n|number_of)_|_(?:counts?|dropped|skipped|skips|retries|restarts|attempts?|ooms?|evictions|"
