@@ -41,8 +41,11 @@ _TOKEN = re.compile(
 )
 _DIGITS = re.compile(r"(?<![\w@])(?<!\w-)(?<![^\W\d]/)\d+")
 """Runs of digits that are no part of a word such as ``f1``, ``Acc@5`` and ``loss/1``."""
-_ALONE = re.compile(r"\s*(?:$|[,;|│)\]}(\[]|[-\u2013·•]\s)|[\t\n\r]|\s\s|\s+[^\W\d][\w/@ -]*[\"']?\s*[:=]")
-"""Matches after a number without a unit."""
+_ALONE = re.compile(
+    r"\s*(?:$|[,;|│)\]}(\[]|[-\u2013·•]\s)|[\t\n\r]|\s\s|\s+[^\W\d][\w/@ -]*[\"']?\s*[:=]|"
+    r"\s+/|\s+[^\W\d][\w/@-]*\s[-+.\d]"
+)
+"""Matches after a number without a unit: before an end, or the name of the next number."""
 _BAR = re.compile(r"[|│]")
 _WORD = re.compile(r"[^\W\d][\w/@-]*")
 _CELL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf|\d+:\d\d(?::\d\d)?")
@@ -59,7 +62,7 @@ _EVERYDAY = ("cost", "costs")
 """Words for a loss; with a unit, or another word before them, they mean money or time."""
 _UNNAMED = frozenset(("the", "a", "an", "set"))
 """Words that are left out of names."""
-ROLES = ("loss", "part_loss", "metric", "reward", LR := "learning_rate", "gradient_norm")
+ROLES = ("loss", "part_loss", "metric", "reward", "entropy", LR := "learning_rate", "gradient_norm")
 """Roles of the names whose values are taken."""
 JUDGED = ("loss", "part_loss", "metric", "reward", "")
 """The roles of values that belong to a part of the data; the empty one is of a name known by its kind."""
@@ -167,15 +170,18 @@ class _Fields:
         self._part: str | None = None
         self._heading: list[str] = []
         self._pairs = 0
+        self._unsure: dict[str, Value] = {}
+        """Values without a sign whose names do not mean a metric alone, such as ``ndcg 0.31``; by name."""
         twice: set[str] = set()
         for token in _TOKEN.finditer(shape):
             kind = token.lastgroup
             if token["number"] is not None:
-                name = self._number(token)
-                if name is not None:
-                    if name in self.values:
+                metric = self._number(token)
+                if metric is not None:
+                    name, is_sure = metric
+                    if name in self.values or name in self._unsure:
                         twice.add(name)
-                    self.values[name] = _value(name, shape, token)
+                    (self.values if is_sure else self._unsure)[name] = _value(name, shape, token)
                 self._signed = self._gap = False
             elif kind == "gap":
                 self._gap = True
@@ -188,7 +194,10 @@ class _Fields:
                     self._close()
                 word = token["word"]
                 self._words.append(None if word is None or _DIGITS.search(word) else word)
-        for name in twice:
+        # Two metrics in a line say that it tells how good something is.
+        if len(self.values.keys() | self._unsure.keys()) > 1:
+            self.values = self._unsure | self.values
+        for name in twice & self.values.keys():
             del self.values[name]
 
     def _close(self) -> None:
@@ -198,8 +207,8 @@ class _Fields:
             self._part, self._heading = _part_of(words) or self._part, words
         self._words, self._signed, self._gap = [], False, False
 
-    def _number(self, token: re.Match[str]) -> str | None:
-        """Return the name of a number's metric, None if it is no value."""
+    def _number(self, token: re.Match[str]) -> tuple[str, bool] | None:
+        """Return the name of a number's metric, and whether it is sure to be one; None if it is no value."""
         words = self._words
         signed = self._signed
         if words and words[-1] in _IS and not self._gap:
@@ -214,7 +223,7 @@ class _Fields:
         row, self._pairs = self._pairs, self._pairs + (metric is None and len(label) == 1)
         if metric is not None and not signed and (token["call"] or not (exact or row)):
             metric = None  # ``map 3``, unless other pairs of a word and a number come before
-        if metric is not None and not (metric.role or (signed and exact)):  # such as ``error 404``
+        if metric is not None and not metric.role and not exact:  # such as ``error 404``
             metric = None
         everyday = metric is not None and metric.name.lower().endswith(_EVERYDAY)
         if metric is not None and (everyday or not metric.role):  # such as ``cost: 3.50 USD``
@@ -226,8 +235,10 @@ class _Fields:
         self._part = (_part_of(before) if before else None) or self._part
         self._words = []
         if metric.role not in JUDGED or self._part is None or split_tag(metric.name).split is not None:
-            return metric.name
-        return f"{self._part}/{metric.name}"
+            name = metric.name
+        else:
+            name = f"{self._part}/{metric.name}"
+        return name, bool(metric.role or signed)
 
     def _metric(self, label: list[str], *, signed: bool) -> Metric | None:
         """Return the metric of the words before a number."""

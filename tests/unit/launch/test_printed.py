@@ -24,6 +24,12 @@ LINES = {
     "Accuracy of the network on the 10000 test images: 54 %": {"Accuracy": 0.54},
     "Accuracy for class: plane is 37.2 %": {},
     "training loss is 0.4": {"training_loss": 0.4},
+    "Epoch 3 loss: 17.1 (recon 16.6, KL 0.1)": {"loss": 17.1, "recon": 16.6, "KL": 0.1},
+    "HR@10 0.53 NDCG@10 0.31": {"HR@10": 0.53, "NDCG@10": 0.31},
+    "NLL 1.2 / ECE 0.03": {"NLL": 1.2, "ECE": 0.03},
+    "loss 0.2 error 404": {"loss": 0.2},
+    "loss 0.2 kl 0.3 kl 0.4": {"loss": 0.2},
+    "policy_loss=0.3 entropy=1.2": {"policy_loss": 0.3, "entropy": 1.2},
     "| epoch 1 | 200/2928 batches | lr 5.00 | ms/batch 9.9 | loss 8.1": {"lr": 5.0, "loss": 8.1},
     "{'loss': 0.5, 'grad_norm': 1.2, 'learning_rate': 5e-5, 'epoch': 0.5}": {
         "loss": 0.5, "grad_norm": 1.2, "learning_rate": 5e-5,
@@ -108,6 +114,8 @@ LINES = {
     "[INFO] eval: {'accuracy': 0.91, 'f1': 0.88}": {"eval/accuracy": 0.91, "eval/f1": 0.88},
 }  # fmt: skip
 PROSE = (
+    "ndcg 0.31 of release 2.0",
+    "an error 0.5 s after the start",
     "Estimated cost: 3.50 USD",
     "Total cost: 12.3 EUR",
     "Compute cost: 0.12 USD/h",
