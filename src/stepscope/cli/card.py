@@ -28,6 +28,7 @@ from stepscope.record.card import (
     by_cost,
     command_for,
 )
+from stepscope.record.waits import CPU_WAIT, waited_s
 from stepscope.serve.health import report_of
 from stepscope.store import Log
 from stepscope.store.captures import Capture, beside, summary_of
@@ -157,6 +158,8 @@ def _card_of(directory: Path, status: int, lasted: float, printed: Sequence[str]
         stack = (run.info.stack or "") if run is not None and state == "failed" else ""
         report = None if run is None else report_of(log, run)
         best = [] if run is None else _best(run, str(directory))
+        waits = [] if run is None else run.own_columns(CPU_WAIT)
+        waited = sum(waited_s(series.value.tolist(), series.wall.tolist()) for series in waits)
     steps, unknown = _times(directory, lasted)
     members = Ranks(str(directory)).members()
     windows = windows_of_run(members)
@@ -181,6 +184,7 @@ def _card_of(directory: Path, status: int, lasted: float, printed: Sequence[str]
         lines_s=lines_s,
         stack=stack,
         best=best,
+        waited_s=waited,
         unknown=[*printed, *unknown, *missing],
         command=command_for(str(directory)),
     )

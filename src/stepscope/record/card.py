@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from stepscope.health.finding import urgency
 from stepscope.record import messages
+from stepscope.record.waits import CPU_WAIT, waited_s
 from stepscope.text import counted, duration, number, printable, scrub_text, share
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 MAX_LINES = 20
 MAX_FINDINGS = 3
 MAX_PLACES, LEAST_PLACE = 2, 0.1
-"""Lines of the program that are named, and the share of the time that one takes at least."""
+"""Lines of the program that are named, and the share of the time that one takes at least, or that threads
+wait for a processor.
+"""
 WIDTH = 110
 """Columns of a line if the terminal does not say how many it has."""
 MAX_TIMES = 4096
@@ -104,6 +107,7 @@ class Card:
         stack: Of the exception that ended it; empty if none did.
         health: The verdict of the health rules; empty if nobody judged.
         covered: The questions that it answers.
+        waited_s: Seconds for which its threads waited for a processor, summed.
     """
 
     run: str
@@ -123,6 +127,7 @@ class Card:
     stack: str = ""
     health: str = ""
     covered: Sequence[Covered] = ()
+    waited_s: float = 0.0
 
     def lines(self, width: int = WIDTH) -> list[str]:
         """Return the card as at most ``MAX_LINES`` lines.
@@ -144,6 +149,8 @@ class Card:
         if self.steps:
             rows += _folded(_shares(self.parts_s, self.duration_s), width)
             rows += self._places()
+        if self.duration_s > 0 and self.waited_s >= LEAST_PLACE * self.duration_s:
+            rows.append(("waited", self._waits()))
         if self.health:
             rows.append(("health", self.health))
         for at, finding in enumerate(self.findings[:MAX_FINDINGS], 1):
@@ -169,6 +176,11 @@ class Card:
             ratio = seconds / self.duration_s if self.duration_s > 0 else 0.0
             if ratio >= LEAST_PLACE:
                 yield "" if at else "lines", f"{share(ratio)} {line}"
+
+    def _waits(self) -> str:
+        threads = f"{number(self.waited_s / self.duration_s)} threads at a time"
+        why = "other programs, a limit, or too many threads"
+        return f"{duration(self.waited_s)} for a processor, {threads}: {why}"
 
     def _speed(self) -> str:
         within = sum(self.parts_s.values()) - self.parts_s.get(OUTSIDE, 0.0)
@@ -296,10 +308,13 @@ class Tally:
 
     Attributes:
         steps: Sums over the steps.
+        waited_s: Seconds for which its threads waited for a processor.
     """
 
     def __init__(self) -> None:
         self.steps = StepSums()
+        self.waited_s = 0.0
+        self._waited_until: float | None = None
         self._extremes: dict[str, tuple[Best, Best]] = {}
 
     def add_rows(self, rows: Iterable[tuple[int, TelemetryRow]], names: Sequence[str]) -> None:
@@ -320,6 +335,9 @@ class Tally:
         """Take numbers as ``Run.listen`` gives them."""
         import numpy as np
 
+        if tag == CPU_WAIT:
+            self.waited_s += waited_s(values.tolist(), walls.tolist(), self._waited_until)
+            self._waited_until = float(walls[-1])
         known = self._extremes.get(tag)
         if known is None and (len(self._extremes) >= MAX_TAGS or not np.isfinite(values).any()):
             return

@@ -302,6 +302,7 @@ def _show_card(info: AttemptInfo, hooks: Hooks, tally: Tally, place: str, direct
             command=command_for(place),
             health=verdict_of(covered, findings, state=info.status).text if judges else "",
             covered=covered if judges else (),
+            waited_s=tally.waited_s,
         )
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from stepscope.record.cost import REPORT_SECS
@@ -17,6 +17,21 @@ CPU_WAIT = "system/process/cpu_wait_cores"
 """Seconds per second for which threads of this process and its children waited for a processor, summed."""
 MAX_THREADS = 1_024
 """With more threads nothing is recorded: reading so many files takes a hundredth of a processor."""
+
+
+def waited_s(values: Iterable[float], walls: Iterable[float], since: float | None = None) -> float:
+    """Return the seconds that threads waited, from readings and their times.
+
+    Args:
+        values: Readings of ``CPU_WAIT``.
+        walls: When they were taken, in seconds since the epoch.
+        since: When the reading before them was taken; None if there was none.
+    """
+    total = 0.0
+    for value, wall in zip(values, walls, strict=True):
+        total += value * (REPORT_SECS if since is None else max(wall - since, 0.0))
+        since = wall
+    return total
 
 
 class ProcessorWaits:

@@ -13,7 +13,7 @@ CASES = {
     "counter": "epoch train/global_step num_tokens tokens_seen stepscope/dropped data/skipped_count",
     "nonfinite": "nonfinite_count health/nonfinite_count grad/nan_count gradients/w/nonfinite overflow",
     "norm": "grad_norm gradients/layer0/norm grad/global_norm gradients/layer0/min",
-    "latency": "overhead_us_per_step time_ms load_s speed/step_time_s data_wait_s epoch_time_s time/step eta_min",
+    "latency": "overhead_us_per_step time_ms load_s speed/step_time_s epoch_time_s time/step eta_min",
     "rate": "tokens_per_s samples_per_sec steps_per_second throughput it/s speed/examples_per_second",
     "ratio": "update_ratio gpu_utilization sparsity overhead_ratio gpu0/busy_ratio",
     "bytes": "memory_bytes system/memory gpu_memory_bytes vram",

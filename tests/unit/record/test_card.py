@@ -12,6 +12,8 @@ import pytest
 import stepscope as ss
 from stepscope.health.finding import Finding
 from stepscope.record.card import MAX_LINES, MAX_TIMES, OUTSIDE, OWNER, Best, Card, StepSums, Tally
+from stepscope.record.cost import REPORT_SECS
+from stepscope.record.waits import CPU_WAIT
 
 NAN = float("nan")
 
@@ -167,6 +169,22 @@ def test_lines_of_the_program_that_take_the_time():
     assert rows(places) == ["lines 50.0 % a.py:1", "15.0 % a.py:2"]
     assert rows({"a.py:4": 0.5}) == []
     assert rows({}) == []
+
+
+def test_waits_for_a_processor_are_said_if_they_took_a_tenth_of_the_time():
+    tally = Tally()
+    for readings, walls in (([2.0, 1.0], [101.0, 102.0]), ([3.0], [104.0])):
+        tally.take(CPU_WAIT, np.arange(len(walls)), np.array(readings), np.array(walls))
+    assert tally.waited_s == 2 * REPORT_SECS + 1 + 6
+
+    def rows(waited):
+        card = Card("a", "finished", None, 10.0, 1, 1.0, 1.0, 0, {}, [], [], [], "x", waited_s=waited)
+        return [line for line in card.lines() if line.startswith("waited")]
+
+    why = "other programs, a limit, or too many threads"
+    assert rows(20.0) == [f"waited  20.0 s for a processor, 2 threads at a time: {why}"]
+    assert rows(1.0) != []
+    assert rows(0.9) == rows(0.0) == []
 
 
 def test_a_long_card_is_cut():
