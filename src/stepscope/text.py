@@ -12,13 +12,13 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
-_TIMES = ((86400e9, "d"), (3600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"))
+_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
+_LONG_TIMES = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
+"""Seconds of the two units of a longer time, the largest first."""
 _SIZES = ((2.0**50, "Pi"), (2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"))
 _COUNTS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _ROUNDS_UP = 0.9995
 """The part of a unit from which three digits would print as 1000 of the unit below."""
-_MANY = 2
-"""Minutes, hours and days are used from two of them on: 90 s say more than 1.50 min."""
 
 _POWERS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _SMALLEST, _LARGEST = 1e-4, 1e6
@@ -73,16 +73,16 @@ def _rounded(value: float, digits: int) -> float:
 
 
 def time(ns: float) -> str:
-    """Format a duration given in nanoseconds, up to days."""
+    """Format a duration given in nanoseconds: from a minute on in its two largest units, as 3 min 20 s."""
     if not math.isfinite(ns):
         return "-"
+    for large, name, small, smaller in _LONG_TIMES:
+        whole, rest = divmod(int(abs(ns) / 1e9), large)
+        if whole:
+            shown = f"{whole:,} {name}" + (f" {rest // small} {smaller}" if rest >= small else "")
+            return f"-{shown}" if ns < 0 else shown
     factor, unit = next(
-        (
-            (factor, unit)
-            for factor, unit in _TIMES
-            if abs(ns) >= factor * (_MANY if factor > 1e9 else _ROUNDS_UP)
-        ),
-        (1.0, "ns"),
+        ((factor, unit) for factor, unit in _TIMES if abs(ns) >= factor * _ROUNDS_UP), (1.0, "ns")
     )
     return f"{_number(ns, factor)} {unit}"
 

@@ -151,7 +151,7 @@ def test_progress_says_what_is_left(monkeypatch):
     assert stream.getvalue() == ""
     now[0] = 60.0
     progress.told("read", 250, 1000, 60.0)
-    assert stream.getvalue() == "\r\x1b[Kread: 250 of 1,000 files, 3.00 min left"
+    assert stream.getvalue() == "\r\x1b[Kread: 250 of 1,000 files, 3 min left"
     progress.end()
     assert stream.getvalue().endswith("\r\x1b[K")
     log = io.StringIO()

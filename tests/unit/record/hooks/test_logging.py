@@ -33,8 +33,8 @@ def test_a_line_tells_progress_values_speed_and_time_left(fake, time, told):
     run = fake(total_steps=200, hooks=[ss.LoggingHook(10, to=told.append)])
     train(run, time, range(20))
     assert told == [
-        "step 10/200 5 % · train/loss 0.1 · 1 steps/s · 3.17 min left",
-        "step 20/200 10 % · train/loss 0.05 · 1 steps/s · 3.00 min left",
+        "step 10/200 5 % · train/loss 0.1 · 1 steps/s · 3 min 10 s left",
+        "step 20/200 10 % · train/loss 0.05 · 1 steps/s · 3 min left",
     ]
 
 
