@@ -70,7 +70,7 @@ def test_a_worker_of_parameter_servers_is_named_where_it_is_slower_and_only_ther
     assert ("its link to the parameter servers" in said) is named
     assert "delays all" not in said
     assert "makes all ranks wait" not in said
-    assert page.get_by_text("No rank stands apart in step time").count() == (0 if named else 1)
+    assert page.get_by_text("No rank stands apart in own work").count() == (0 if named else 1)
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +93,15 @@ def opened(job, serve_long, watch):
 
 def test_the_slow_rank_is_named_with_the_step(opened):
     page = opened().page
-    verdict = page.get_by_role("region", name="Verdict")
-    assert f"Rank {SLOW} is slower than the others since step {SINCE}" in verdict.inner_text()
-    assert "median of the other 7 ranks" in verdict.inner_text()
-    assert "on node1" in verdict.inner_text()
+    strip = page.get_by_role("region", name="Who delays the others")
+    text = " ".join(strip.inner_text().split())
+    assert re.search(rf"Since step {SINCE} Rank {SLOW}, rest on node1 A step of all 8 ranks, mean", text), (
+        text
+    )
+    assert f"of it waits for rank {SLOW}" in text
+    assert page.get_by_role("region", name="Verdict").count() == 0  # that it works longer is said once
+    assert page.locator(".heat .since").count() == 1
+    assert page.locator(".labels .strong").inner_text() == f"rank {SLOW}"
 
 
 def test_every_rank_and_step_is_a_cell_and_the_slow_ones_are_brightest(opened):
@@ -241,12 +246,11 @@ def make_capture():
 
 def test_the_frontier_says_who_delays_the_others_by_how_much(opened):
     page = opened().page
+    strip = page.get_by_role("region", name="Who delays the others")
+    strip.get_by_role("button", name=f"Rank {SLOW}", exact=True).wait_for()
+    said = " ".join(strip.inner_text().split())
+    assert re.search(rf"^Since step {SINCE} Rank {SLOW}, rest .* 50\.\d ms of it waits", said), said
     frontier = page.get_by_role("region", name="Frontier")
-    frontier.get_by_role("button", name=f"Rank {SLOW}", exact=True).wait_for()
-    said = " ".join(frontier.locator(".onset").inner_text().split())
-    assert re.search(
-        rf"delays all {RANKS} ranks by \d+(\.\d+)? ms a step in rest since step {SINCE}\b", said
-    ), said
     assert frontier.get_by_role("row").nth(1).get_by_role("rowheader").inner_text() == str(SLOW)
     assert frontier.locator("path").count() > 0
 
@@ -264,12 +268,10 @@ def test_where_ranks_wait_for_one_it_is_not_said_that_none_stands_apart(waiting,
     watched.page.on("request", lambda request: asked.append(request.url))
     watched.open("#/ranks")
     page = watched.page
-    onset = page.get_by_role("region", name="Frontier").locator(".onset")
+    onset = page.locator(".onset")
     onset.wait_for()
     said = " ".join(onset.inner_text().split())
-    assert re.search(rf"^Rank {SLOW} on node0 delays all {RANKS} ranks by 50.0 ms a step in forward", said), (
-        said
-    )
+    assert re.search(rf"Rank {SLOW}, forward on node0 .* 50.0 ms of it waits for rank {SLOW}", said), said
     assert page.get_by_text("No rank stands apart").count() == 0
     looks = sum(url.endswith("/ranks?run=job") for url in asked)
     watched.wait("() => document.querySelector('.heat canvas')?.dataset.drawn === '1'")
@@ -302,7 +304,63 @@ def test_a_stage_is_shown_by_rank_and_step_and_accuses_nobody(waiting, serve, wa
     pressed.wait_for()
     assert pressed.get_attribute("aria-pressed") == "true"
     pressed.click()
+    page.get_by_role("heading", name="Own work by rank and step").wait_for()
+
+
+def test_the_picture_shows_own_work_in_which_the_rank_that_others_wait_for_stands_out(waiting, serve, watch):
+    """In step time all rows look the same, since the others wait for it."""
+    watched = watch(serve(waiting))
+    watched.open("#/ranks")
+    page = watched.page
+    page.get_by_role("heading", name="Own work by rank and step").wait_for()
+    lights = """([from, slow]) => {
+        const canvas = document.querySelector('.heat canvas');
+        const copy = new OffscreenCanvas(canvas.width, canvas.height);
+        const context = copy.getContext('2d', { willReadFrequently: true });
+        context.drawImage(canvas, 0, 0);
+        const all = context.getImageData(0, 0, canvas.width, canvas.height).data;
+        const rows = Array.from({ length: canvas.height }, (_, y) => {
+            const at = 4 * (y * canvas.width + from);
+            return all[at] + all[at + 1] + all[at + 2];
+        });
+        return [rows[slow], Math.max(...rows.filter((_, y) => y !== slow))];
+    }"""
+    watched.wait("() => document.querySelector('.heat canvas')?.dataset.drawn === '1'")
+    slow, others = page.evaluate(lights, [SINCE + 5, SLOW])
+    assert slow > 2 * others
+    page.get_by_role("button", name="Step time", exact=True).click()
     page.get_by_role("heading", name="Step time by rank and step").wait_for()
+    watched.wait("() => document.querySelector('.heat canvas')?.dataset.drawn === '1'")
+    watched.wait(
+        f"argument => {{ const [slow, others] = ({lights})(argument); return slow === others; }}",
+        [SINCE + 5, SLOW],
+    )
+
+
+def test_ranks_that_cannot_be_told_apart_are_one_row_that_opens(waiting, serve, watch):
+    page = watch(serve(waiting)).open("#/ranks")
+    rows = page.get_by_role("group", name="Who delays the others").get_by_role("row")
+    rows.nth(2).wait_for()
+    heads, first, others = (" ".join(rows.nth(at).inner_text().split()) for at in range(3))
+    assert f"Lost per step, since step {SINCE}" in heads
+    assert re.match(rf"{SLOW} node0 forward 50\.\d ms 2\d\.\d ms .* clear$", first), first
+    assert re.match(r"7 other ranks .*within noise$", others), others
+    assert rows.count() == 3
+
+
+def test_the_row_of_ranks_that_cannot_be_told_apart_opens(tmp_path, serve, watch):
+    """Of ranks that differ by chance some lead a few steps each."""
+    staged(tmp_path / "log" / "job", ranks=RANKS, slow=SLOW, since=STEPS - 1, noise_s=0.02)
+    page = watch(serve(tmp_path / "log")).open("#/ranks")
+    table = page.get_by_role("group", name="Who delays the others")
+    opener = table.get_by_role("button", name=f"{RANKS} other ranks")
+    opener.wait_for()
+    assert table.get_by_role("row").count() == 2
+    opener.click()
+    table.get_by_text("cannot tell").first.wait_for()
+    assert table.get_by_role("row").count() > 3
+    opener.click()
+    page.wait_for_function("() => !document.querySelector('main').innerText.includes('cannot tell')")
 
 
 def stall(log, seconds=35.0):
@@ -326,7 +384,7 @@ def test_who_is_stuck_where_is_said_while_the_page_is_open(waiting, serve, watch
     watched = watch(serve(waiting))
     watched.open("#/ranks")
     page = watched.page
-    page.get_by_role("region", name="Frontier").locator(".onset").wait_for()
+    page.locator(".onset").wait_for()
     assert page.get_by_role("region", name="Stuck ranks").count() == 0
     stall(waiting)
     panel = page.get_by_role("region", name="Stuck ranks")

@@ -124,7 +124,7 @@ def rank_fact(tag: str) -> RankFact | None:
     """Return the quantity of the ranks that a finding is about; None if it is about a series."""
     if tag == RANKS_LOSS:
         return "loss"
-    return "step_time_s" if tag == RANKS_STAGES else None
+    return "own_work_s" if tag == RANKS_STAGES else None
 
 
 _OF_HOST = ("host-bound", "host-callback", "launch-bound", "python-overhead", "sync-points")

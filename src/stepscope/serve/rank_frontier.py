@@ -27,7 +27,7 @@ from stepscope.trace.ranks import absent_ranks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.analyze.ranks.account import Account
+    from stepscope.analyze.ranks.account import Account, Onset
     from stepscope.store.ranks import Ranks, StageTable
 
 MAX_BLAMED = 50
@@ -72,6 +72,7 @@ def _group(account: Account, table: StageTable, edges: NDArray[np.int64]) -> Fro
     frontier = account.frontier
     means, counts = over_time(account, edges)
     hosts = dict(zip(table.ranks, table.hosts, strict=True))
+    began = onset(account)
     return FrontierGroup(
         group=account.group,
         ranks=list(frontier.ranks),
@@ -89,39 +90,38 @@ def _group(account: Account, table: StageTable, edges: NDArray[np.int64]) -> Fro
             )
             for at, row in enumerate(frontier.stages)
         ],
-        blame=_blame(account, hosts) if account.own is None else [],
-        onset=_onset(account, hosts),
+        blame=_blame(account, began, hosts) if account.own is None else [],
+        onset=None if began is None else extended(FrontierOnset, began, host=hosts.get(began.rank)),
         slower=_slower(account, hosts),
         own_steps=account.own is not None,
     )  # fmt: skip
 
 
-def _blame(account: Account, hosts: dict[int, str | None]) -> list[FrontierBlame]:
+def _blame(account: Account, began: Onset | None, hosts: dict[int, str | None]) -> list[FrontierBlame]:
     frontier = account.frontier
-    lost = frontier.led_s.sum(axis=0)
+    first = 0 if began is None else int(np.searchsorted(account.steps, began.since))
+    led_s, led = frontier.led_from(first)
+    steps = frontier.steps - first
+    lost, whole = led_s.sum(axis=0), frontier.led_s.sum(axis=0)
     total = float(lost.sum())
+    pauses = None if frontier.pauses is None else frontier.pauses.rank
     rows = []
     for at in np.argsort(-lost, kind="stable")[:MAX_BLAMED].tolist():
         if lost[at] <= 0:
             break
         rank = frontier.ranks[at]
-        stage = int(frontier.led_s[:, at].argmax())
+        stage = int(led_s[:, at].argmax())
         row = frontier.stages[stage]
         leads = row.leader == rank
         clear = any(stage.leader == rank and stage.label == "persistent" for stage in frontier.stages)
         rows.append(
             FrontierBlame(
-                rank, hosts.get(rank), row.stage, float(lost[at]), float(lost[at]) / frontier.steps,
-                float(lost[at]) / total, float(frontier.led[stage, at]), row.margin_s if leads else 0.0,
-                "clear" if clear else "cannot tell",
+                rank, hosts.get(rank), row.stage, float(lost[at]) / steps, float(lost[at]) / total,
+                float(led[stage, at]), float(whole[at]) / frontier.steps, row.margin_s if leads else 0.0,
+                "clear" if clear else "single steps" if rank == pauses else "cannot tell",
             )
         )  # fmt: skip
     return rows
-
-
-def _onset(account: Account, hosts: dict[int, str | None]) -> FrontierOnset | None:
-    change = onset(account)
-    return None if change is None else extended(FrontierOnset, change, host=hosts.get(change.rank))
 
 
 def _slower(account: Account, hosts: dict[int, str | None]) -> FrontierSlower | None:

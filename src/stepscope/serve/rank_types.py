@@ -17,7 +17,9 @@ from stepscope.serve.encode import projected
 from stepscope.serve.types import Column, NonFinite, State
 from stepscope.store.ranks import RankValue
 
-RankFact = Literal["step_time_s", "data_wait_s", "loss", "nonfinite_count", "resident_bytes", "device_bytes"]
+RankFact = Literal[
+    "own_work_s", "step_time_s", "data_wait_s", "loss", "nonfinite_count", "resident_bytes", "device_bytes"
+]
 MAX_RANK_COLUMNS = 4000
 """Columns of one answer of rank by step."""
 
@@ -152,17 +154,19 @@ class FrontierBlame(msgspec.Struct, frozen=True):
     host: str | None
     stage: str
     """The stage in which it costs most."""
-    lost_s: float
-    """Lost beyond the median rank in steps whose stages this rank leads."""
     lost_per_step_s: float
+    """Lost beyond the median rank in steps whose stages this rank leads. This and the next two are of the
+    steps since the onset, or of all if there is none."""
     share: float
     """Share of everything that was lost beyond the median rank."""
     led: float
     """Share of the steps that it leads in this stage."""
+    whole_per_step_s: float
+    """Lost over all steps."""
     margin_s: float
     """Distance to the second, for the stage's leader; 0 for others."""
     verdict: str
-    """"clear" of a persistent leader, else "cannot tell"."""
+    """"clear" of a persistent leader, "single steps" of a rank that pauses in some, else "cannot tell"."""
 
 
 @dataclass(frozen=True, slots=True)

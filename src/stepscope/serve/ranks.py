@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from msgspec import Meta
@@ -25,10 +26,10 @@ from stepscope.serve.rank_types import (
 from stepscope.serve.reply import Refusal
 from stepscope.serve.routes import LARGEST, get
 from stepscope.store import Log
-from stepscope.store.ranks import STAGE, VALUE
+from stepscope.store.ranks import STAGE, VALUE, table_grid
 
 if TYPE_CHECKING:
-    from stepscope.store.ranks import Rank, Ranks
+    from stepscope.store.ranks import FactGrid, Rank, Ranks
 
 Run = Annotated[str, Meta(description="name of a run")]
 Fact = Annotated[
@@ -44,6 +45,7 @@ Columns = Annotated[int, Meta(ge=1, le=MAX_RANK_COLUMNS, description="columns ov
 Attempt = Annotated[Whole | None, Meta(description="default: the newest")]
 Begin = Annotated[Whole | None, Meta(description="first step; default: the first recorded one")]
 End = Annotated[Whole | None, Meta(description="the step after the last; default: all recorded ones")]
+OWN_WORK: RankFact = "own_work_s"
 KEPT_RUNS = 2
 """Number of runs whose ranks' data stays in memory: some 25 bytes per step and rank."""
 
@@ -98,7 +100,10 @@ class RankAnswers:
             Refusal: No such run.
         """
         ranks = self.ranks(run, log)
-        grid = ranks.grid(fact, columns=columns, attempt=attempt, begin=begin, end=end)
+        if fact == OWN_WORK:
+            grid = work_grid(ranks, attempt, columns=columns, begin=begin, end=end)
+        else:
+            grid = ranks.grid(fact, attempt=attempt, columns=columns, begin=begin, end=end)
         arrays = FrameArrays()
         header = RankSteps(
             run=run,
@@ -162,6 +167,22 @@ class RankAnswers:
         for ranks in self._runs.put(run, stored):
             ranks.release()
         return stored
+
+
+def work_grid(
+    ranks: Ranks, attempt: int | None, *, columns: int, begin: int | None, end: int | None
+) -> FactGrid:
+    """Return how long each rank worked in each step, without waiting for others.
+
+    All steps tell in which stage the ranks meet, also where some are asked for.
+    """
+    from stepscope.analyze.ranks.account import own_work
+
+    table = ranks.stages(attempt=attempt)
+    if table.own_steps:  # the table numbers steps by each rank's own order, and none waits for another
+        grid = ranks.grid("step_time_s", attempt=attempt, columns=columns, begin=begin, end=end)
+        return replace(grid, fact=OWN_WORK)
+    return table_grid(table, OWN_WORK, own_work(table), columns=columns, begin=begin, end=end)
 
 
 def runs_of(log: Log | None) -> list[RankedRun]:

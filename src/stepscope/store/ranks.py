@@ -306,27 +306,7 @@ class Ranks:
             keys = sorted(rows, key=lambda key: (key[0] == "ps", key[1]))
             device = fact.startswith(STAGE) and timed_by_devices([rows[key] for key in keys], begin, end)
             parts = [fact_of(rows[key], fact, device=device) for key in keys]
-        labels = [f"{kind} {rank}" for kind, rank in keys]
-        ranks = np.array([rank for _, rank in keys], np.int64)
-        edges = edges_of(parts, columns, begin, end)
-        cells = [reduce(*part, edges) for part in parts]
-        shape = len(keys), max(len(edges) - 1, 0)
-
-        def stacked(at: int, kind: type[np.generic]) -> Any:
-            return np.array([cell[at] for cell in cells], kind).reshape(shape)
-
-        return FactGrid(
-            fact,
-            number,
-            labels,
-            ranks,
-            steps=edges[:-1],
-            end=int(edges[-1]) if len(edges) else 0,
-            maximum=stacked(0, np.float32),
-            mean=stacked(1, np.float32),
-            count=stacked(2, np.uint32),
-            nonfinite=stacked(3, np.uint32),
-        )
+        return grid_of(fact, number, keys, parts, edges_of(parts, columns, begin, end))
 
     def stages(
         self, *, attempt: int | None = None, begin: int | None = None, end: int | None = None
@@ -824,6 +804,49 @@ def stage_of(files: list[RankFile], stage: str, *, device: bool = False) -> Fact
     steps, taken = staged(files, names, None, None, device=device)
     values = taken[names.index(stage)]
     return Fact(steps, values, ~np.isnan(values))
+
+
+def table_grid(
+    table: StageTable,
+    fact: str,
+    values: NDArray[np.float32],
+    *,
+    columns: int | None,
+    begin: int | None,
+    end: int | None,
+) -> FactGrid:
+    """Return the grid of a fact that was worked out from all stages: ``values`` is of steps by ranks."""
+    parts = [Fact(table.steps, own, ~np.isnan(own)) for own in values.T]
+    keys = [("rank", rank) for rank in table.ranks]
+    return grid_of(fact, table.attempt, keys, parts, edges_of(parts, columns, begin, end))
+
+
+def grid_of(
+    fact: str,
+    attempt: int,
+    keys: Sequence[tuple[str, int]],
+    parts: Sequence[Fact],
+    edges: NDArray[np.int64],
+) -> FactGrid:
+    """Return the grid of one fact: of each rank, by its kind and number, its values by step."""
+    cells = [reduce(*part, edges) for part in parts]
+    shape = len(keys), max(len(edges) - 1, 0)
+
+    def stacked(at: int, kind: type[np.generic]) -> Any:
+        return np.array([cell[at] for cell in cells], kind).reshape(shape)
+
+    return FactGrid(
+        fact,
+        attempt,
+        [f"{kind} {rank}" for kind, rank in keys],
+        np.array([rank for _, rank in keys], np.int64),
+        steps=edges[:-1],
+        end=int(edges[-1]) if len(edges) else 0,
+        maximum=stacked(0, np.float32),
+        mean=stacked(1, np.float32),
+        count=stacked(2, np.uint32),
+        nonfinite=stacked(3, np.uint32),
+    )
 
 
 def edges_of(parts: list[Fact], columns: int | None, begin: int | None, end: int | None) -> NDArray[np.int64]:

@@ -109,7 +109,7 @@ def test_a_range_and_the_default_fact(log):
     ("query", "message"),
     [
         ({"run": "none"}, "no run 'none'"),
-        ({"fact": "speed"}, "fact is 'speed': expected one of step_time_s"),
+        ({"fact": "speed"}, "fact is 'speed': expected one of own_work_s"),
         ({"columns": "0"}, "expected a whole number from 1 to"),
         ({"columns": str(MAX_RANK_COLUMNS + 1)}, "expected a whole number from 1 to"),
         ({"begin": "x"}, "begin is 'x': expected a whole number"),
@@ -177,7 +177,7 @@ def test_the_slow_rank_is_a_finding_of_the_runs_health(slow_log):
     report = report_of(slow_log, slow_log.run("job"))
     [found] = [each for each in report.verdict.findings if each.tag == "ranks/stages"]
     assert (found.rule, found.rank, found.since_step, found.severity) == ("slow-rank", 2, 40, "high")
-    assert finding_of(found).fact == "step_time_s"
+    assert finding_of(found).fact == "own_work_s"
     assert finding_of(replace(found, tag="ranks/loss")).fact == "loss"
     assert finding_of(replace(found, tag="train/loss")).fact is None
     assert "rank 2 on node makes the 3 other ranks wait in data since step 40: 50 ms" in found.summary
@@ -251,3 +251,33 @@ def test_the_stages_of_the_newest_steps_of_one_process(tmp_path):
     assert sum(found["one"]["mean_s"]) == pytest.approx(step.mean(), rel=1e-3)
     for name in ("two", "plain"):  # the account of several ranks says it, and nothing is known of the other
         assert (found[name]["stages"], found[name]["mean_s"], found[name]["steps"]) == ([], [], 0)
+
+
+def test_own_work_is_without_the_wait_for_others_in_all_steps_and_in_some(slow_log):
+    query = {"run": "job", "fact": "own_work_s", "columns": "120"}
+    header, _, whole = ask_steps(slow_log, **query)
+    assert (header.fact, header.labels) == ("own_work_s", [f"rank {rank}" for rank in range(4)])
+    assert whole["mean"][2, 40:] == pytest.approx(0.152, rel=0.01)
+    assert np.delete(whole["mean"], 2, 0) == pytest.approx(0.102, rel=0.01)
+    _, steps, some = ask_steps(slow_log, **query, begin="60", end="62")
+    assert steps.tolist() == [60, 61]
+    np.testing.assert_array_equal(some["mean"], whole["mean"][:, 60:62])
+    header, _, none = ask_steps(slow_log, **{**query, "attempt": "9"})
+    assert (header.columns, none["mean"].size) == (0, 0)
+
+
+def test_workers_of_parameter_servers_work_as_long_as_their_steps_are(tmp_path):
+    """They count their steps together, and none waits for another."""
+    who = np.random.default_rng(0).integers(0, 2, 400)
+    for rank in range(2):
+        with ss.Run(tmp_path / "a", rank=rank, world_size=2) as run:
+            for step in np.flatnonzero(who == rank).tolist():
+                with run.step(step):
+                    pass
+    with ss.open(tmp_path, cache=False) as log:
+        assert log.run("a").ranks.stages().own_steps
+        (_, steps, own), (_, _, taken) = (
+            ask_steps(log, fact=fact, columns="400") for fact in ("own_work_s", "step_time_s")
+        )
+    assert steps.tolist() == [*range(400)]
+    np.testing.assert_array_equal(own["mean"], taken["mean"])

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { FrontierStage } from "../server/api";
-import { bars, stageColour } from "./frontier";
+import type { FrontierBlame, FrontierStage } from "../server/api";
+import { bars, folded, isOthers, stageColour } from "./frontier";
 
 const stage = (name: string, mean_s: (number | null)[]): FrontierStage =>
   ({ stage: name, mean_s }) as unknown as FrontierStage;
@@ -25,5 +25,38 @@ describe("stages over time", () => {
   it("have the colours of a step's parts", () => {
     expect(stageColour("data")).toBe("var(--part-loading)");
     expect(stageColour("rollout")).toBe("var(--part-compute)");
+  });
+});
+
+const blamed = (rank: number, verdict: string, lost: number): FrontierBlame =>
+  ({ rank, verdict, stage: "data", lost_per_step_s: lost, whole_per_step_s: lost / 2 }) as FrontierBlame;
+
+describe("who delays the others", () => {
+  const ranks = [0, 1, 2, 3, 4, 5, 6, 7];
+  const [slow, pausing, odd] = [
+    blamed(5, "clear", 0.078),
+    blamed(2, "single steps", 0.004),
+    blamed(1, "cannot tell", 0.001),
+  ];
+
+  it("is a row for each rank that stands out, and one for all others", () => {
+    const rows = folded({ blame: [slow, pausing, odd], ranks }, false);
+    expect(rows.slice(0, 2)).toEqual([slow, pausing]);
+    expect(rows[2]).toMatchObject({
+      others: 6,
+      lost_per_step_s: 0.001,
+      whole_per_step_s: 0.0005,
+      rows: [odd],
+    });
+    expect(folded({ blame: [slow, pausing, odd], ranks }, true)).toEqual([...rows, odd]);
+  });
+  it("is one row where no rank can be told from the others", () => {
+    const [row, ...rest] = folded({ blame: [odd], ranks }, false);
+    expect(row && isOthers(row) && row.others).toBe(8);
+    expect(rest).toEqual([]);
+  });
+  it("folds no rank that is the only other one", () => {
+    expect(folded({ blame: [slow, odd], ranks: [1, 5] }, false)).toEqual([slow, odd]);
+    expect(folded({ blame: [slow], ranks: [1, 5] }, false)).toEqual([slow]);
   });
 });

@@ -1,6 +1,6 @@
 /** The stages of a group's steps as stacked bars, one for each column of steps. */
 import { px } from "../format/path";
-import type { FrontierGroup } from "../server/api";
+import type { FrontierBlame, FrontierGroup } from "../server/api";
 
 const COLOURS: Record<string, string> = {
   data: "--part-loading",
@@ -48,3 +48,37 @@ export function bars({ stages }: Pick<FrontierGroup, "stages">, width: number, h
   });
   return { top, paths };
 }
+
+/** A row of who delays the others: one rank, or all that cannot be told apart. */
+export type BlameRow = FrontierBlame | OtherRanks;
+
+export interface OtherRanks {
+  others: number;
+  /** Of those that lead some steps, the most. */
+  stage: string | null;
+  lost_per_step_s: number;
+  whole_per_step_s: number;
+  rows: FrontierBlame[];
+}
+
+export const isOthers = (row: BlameRow): row is OtherRanks => "others" in row;
+
+/** Ranks that stand out, then one row for all others, below which those that lead some steps stand where it is open. */
+export function folded({ blame, ranks }: Pick<FrontierGroup, "blame" | "ranks">, open: boolean): BlameRow[] {
+  const apart = blame.filter(({ verdict }) => verdict !== UNTOLD);
+  const rows = blame.filter(({ verdict }) => verdict === UNTOLD);
+  const others = ranks.length - apart.length;
+  if (others < 2) return [...apart, ...rows];
+  const most = (of: "lost_per_step_s" | "whole_per_step_s"): number =>
+    Math.max(0, ...rows.map((row) => row[of]));
+  const row: OtherRanks = {
+    others,
+    stage: rows[0]?.stage ?? null,
+    lost_per_step_s: most("lost_per_step_s"),
+    whole_per_step_s: most("whole_per_step_s"),
+    rows,
+  };
+  return [...apart, row, ...(open ? rows : [])];
+}
+
+const UNTOLD = "cannot tell";

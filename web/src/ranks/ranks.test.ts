@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import {
   LEAST_SCORE,
+  above,
   apart,
   blame,
   colourRange,
@@ -79,6 +80,17 @@ describe("ranks", () => {
     expect(colourRange(values)[1]).toBeLessThan(200);
     expect(colourRange(Float32Array.of(NaN))).toEqual([0, 1]);
     expect(colourRange(Float32Array.of(2, 2))[1]).toBeGreaterThan(2);
+  });
+
+  it("end the colours at the 99th percentile, and count what lies above", () => {
+    const first = Float32Array.from({ length: 8 * 260 }, (_, at) => (at % 260 ? 0.06 : 0.46));
+    expect(colourRange(first)[1]).toBeCloseTo(0.061, 2);
+    const values = Float32Array.from({ length: 1000 }, (_, at) => at);
+    values[0] = NaN;
+    const [low, high] = colourRange(values);
+    expect([low, high]).toEqual([1, 990]);
+    expect(above(values, high)).toBe(9);
+    expect(above(Float32Array.of(2, 2), colourRange(Float32Array.of(2, 2))[1])).toBe(0);
   });
 
   it("writes facts with their units", () => {

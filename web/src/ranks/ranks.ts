@@ -54,6 +54,7 @@ export async function fetchRankSteps(
 }
 
 const FACT_NAMES: Record<RankFact, string> = {
+  own_work_s: "Own work",
   step_time_s: "Step time",
   data_wait_s: "Data wait",
   loss: "Loss",
@@ -325,7 +326,8 @@ export function ordered(rows: readonly Row[], sort: "rank" | "host" | "outlier")
   return [...rows];
 }
 
-/** Range of values that the colours cover: all but the highest and lowest thousandth, so that one spike does not blind. */
+/** Range of values that the colours cover, up to the 99th percentile: the first step of a job takes a hundred times as
+ * long as the others, and one rank that is slow would be as dark as they are. */
 export function colourRange(values: ArrayLike<number>): [number, number] {
   const stride = Math.max(1, Math.floor(values.length / 100_000));
   const room = new Float64Array(Math.ceil(values.length / stride));
@@ -335,8 +337,15 @@ export function colourRange(values: ArrayLike<number>): [number, number] {
   if (!number) return [0, 1];
   const finite = room.subarray(0, number).sort();
   const low = finite[Math.floor(0.001 * (number - 1))]!;
-  const high = finite[Math.ceil(0.999 * (number - 1))]!;
+  const high = finite[Math.ceil(0.99 * (number - 1))]!;
   return high > low ? [low, high] : [low, low + Math.max(Math.abs(low) * 1e-3, 1e-12)];
+}
+
+/** How many values the colours do not tell apart, since they lie above the range. */
+export function above(values: ArrayLike<number>, high: number): number {
+  let number = 0;
+  for (let at = 0; at < values.length; at += 1) if (values[at]! > high) number += 1;
+  return number;
 }
 
 const STEPS_AT_ONCE = 4000;

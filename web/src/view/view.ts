@@ -161,6 +161,7 @@ const PROFILE = {
 };
 
 export const RANK_FACTS = [
+  "own_work_s",
   "step_time_s",
   "data_wait_s",
   "resident_bytes",

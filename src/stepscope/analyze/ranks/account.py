@@ -191,6 +191,8 @@ def _account(
         frontier = replace(
             frontier,
             stages=tuple(np.roll(np.array(frontier.stages, object), -back).tolist()),
+            leader=np.roll(frontier.leader, -back, axis=1),
+            beyond_s=np.roll(frontier.beyond_s, -back, axis=1),
             led_s=np.roll(frontier.led_s, -back, axis=0),
             led=np.roll(frontier.led, -back, axis=0),
         )
@@ -328,6 +330,40 @@ def after_meeting(durations_s: Floats, steps: Steps, stage: int) -> tuple[StageT
     return StageTimes([*before, *here]), steps[follow + 1]
 
 
+def own_work(table: Durations) -> Floats:
+    """Return how long each rank worked in each step, without waiting for the others of its group.
+
+    In the stage in which the ranks meet, each waits for the last one to come to it, at most as long as it is
+    in that stage. Ranks that do not wait for each other in each step work as long as their steps are.
+
+    Returns:
+        Shape ``(steps, ranks)``, seconds, NaN if not recorded.
+    """
+    stages = list(table.stages)
+    work: Floats = table.durations_s.sum(axis=2)
+    if table.own_steps or not work.size:
+        return work
+    likely = stages.index(EXCHANGES) if EXCHANGES in stages else None
+    names = [table.groups.get(rank, "") for rank in table.ranks]
+    for group in set(names):
+        here = [at for at, name in enumerate(names) if name == group]
+        part = table.durations_s[:, here]
+        meets = meetings(part, table.steps, likely)[0]
+        times, steps = StageTimes.of(part), table.steps
+        if meets is not None:
+            times, steps = after_meeting(part, table.steps, meets)
+        whole = times.of_steps(times.whole())
+        if not whole.shape[0] or _apart(_totals(whole)) > APART:
+            continue
+        last = times.shape[2] - 1
+        come = np.zeros(times.shape[:2])
+        for at in range(last):
+            come += times.stage(at)
+        waits = np.clip(np.fmax.reduce(come, axis=1)[:, None] - come, 0.0, times.stage(last))
+        work[np.searchsorted(table.steps, steps)[:, None], here] -= waits
+    return work
+
+
 def over_time(account: Account, edges: Steps) -> tuple[Floats, npt.NDArray[np.int64]]:
     """Return the mean time lost in each stage, by column of steps, and the steps in each column.
 
@@ -381,7 +417,8 @@ def onset(account: Account) -> Onset | None:
     whole = account.shares_s.sum(axis=1)
     after = account.steps >= worst.since
     mean = float(whole[after].mean())
-    lost = min(float(frontier.led_s[:, frontier.ranks.index(worst.leader)].sum()), float(whole[after].sum()))
+    led_s, _ = frontier.led_from(int(after.argmax()))
+    lost = min(float(led_s[:, frontier.ranks.index(worst.leader)].sum()), float(whole[after].sum()))
     return Onset(
         worst.leader, worst.stage, worst.since, float(whole[~after].mean()) if (~after).any() else None,
         mean, mean - lost / int(after.sum()), lost / int(after.sum()), lost * len(frontier.ranks),

@@ -67,6 +67,10 @@ class Frontier:
     group_s: float
     """Sum of the slowest rank's steps."""
     stages: tuple[StageLoss, ...]
+    leader: npt.NDArray[np.int64]
+    """Shape ``(steps, stages)``: column of the rank that leads."""
+    beyond_s: Floats
+    """Shape ``(steps, stages)``: time lost beyond the median rank."""
     caused_s: dict[int, float]
     """By rank: time lost beyond the median rank's, in the stages of steps that this rank led."""
     led_s: Floats
@@ -78,6 +82,10 @@ class Frontier:
     margins say nothing."""
     pauses: Pauses | None = None
     """The steps that one rank alone holds up; their stage is ``recurring``."""
+
+    def led_from(self, at: int) -> tuple[Floats, Floats]:
+        """Return ``led_s`` and ``led`` of the steps from a place on."""
+        return _led(self.leader[at:], self.beyond_s[at:], len(self.ranks))
 
 
 class StageTimes:
@@ -204,11 +212,11 @@ def frontier_of(
             else loss
             for loss in losses
         ]
-    led_s, led = columns.by_rank()
+    led_s, led = _led(columns.leader, columns.beyond, len(ranks))
     caused = dict(zip(ranks, led_s.sum(axis=0).tolist(), strict=True))
     account = Frontier(
-        tuple(ranks), count, int((~whole).sum()), columns.group_s, tuple(losses), caused,
-        led_s, led, columns.noise_s, pauses,
+        tuple(ranks), count, int((~whole).sum()), columns.group_s, tuple(losses), columns.leader,
+        columns.beyond, caused, led_s, led, columns.noise_s, pauses,
     )  # fmt: skip
     return account, columns.lost
 
@@ -244,14 +252,13 @@ class _Columns:
         self.group_s = float(self.whole_s.sum())
         self.noise_s = max(float(np.median(np.concatenate(parts))) for parts in some)
 
-    def by_rank(self) -> tuple[Floats, Floats]:
-        """Return the loss beyond the median while each rank led each stage, and its share of steps."""
-        pairs = range(self.leader.shape[1])
-        lost = [
-            np.bincount(self.leader[:, at], weights=self.beyond[:, at], minlength=self._ranks) for at in pairs
-        ]
-        led = [np.bincount(self.leader[:, at], minlength=self._ranks) / len(self.leader) for at in pairs]
-        return np.array(lost), np.array(led)
+
+def _led(leader: npt.NDArray[np.int64], beyond: Floats, ranks: int) -> tuple[Floats, Floats]:
+    """Return the loss beyond the median while each rank led each stage, and its share of steps."""
+    stages = range(leader.shape[1])
+    lost = [np.bincount(leader[:, at], weights=beyond[:, at], minlength=ranks) for at in stages]
+    led = [np.bincount(leader[:, at], minlength=ranks) / len(leader) for at in stages]
+    return np.array(lost), np.array(led)
 
 
 def median_of(taken: Floats) -> Floats:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from stepscope.analyze.ranks.account import APART, accounts, onset, over_time
+from stepscope.analyze.ranks.account import APART, accounts, onset, over_time, own_work
 
 STAGES = ("data", "forward", "backward", "optimizer", "rest")
 USUAL_S = np.array([0.002, 0.030, 0.060, 0.010, 0.001])
@@ -104,3 +106,67 @@ def test_ranks_that_train_alone_are_apart():
     taken[:, 3] *= 1.3
     (found,) = account(taken)
     assert found.apart > APART
+
+
+def table_of(durations_s, stages=STAGES, **more):
+    """Times as the store has them, of steps that follow each other."""
+    steps, ranks, _ = durations_s.shape
+    facts = {"groups": {}, "own_steps": False, **more}
+    return SimpleNamespace(
+        durations_s=durations_s, ranks=[*range(ranks)], stages=[*stages], steps=np.arange(steps), **facts
+    )
+
+
+@pytest.mark.parametrize("stage", ["data", "forward", "optimizer", "rest"])
+def test_the_work_of_the_rank_that_others_wait_for_stands_out_and_no_steps_do(stage):
+    durations = job(stage, since=80)
+    work = own_work(table_of(durations))
+    others = np.delete(work, 3, axis=1)
+    late = slice(90, 190)
+    assert (work[late, 3] - others[late].max(axis=1)).min() > 0.01
+    assert np.ptp(work[:80].mean(axis=0)) < 0.005
+    steps = durations.sum(axis=2)[late].mean(axis=0)
+    assert np.ptp(steps) < 0.002
+
+
+def test_own_work_is_the_step_without_what_the_rank_waited():
+    taken = np.tile(USUAL_S, (60, 4, 1)) * (1 + np.arange(4)[None, :, None] / 100)
+    work = own_work(table_of(replayed(taken)))
+    elsewhere = (
+        taken.sum(axis=2) - taken[:, :, 2]
+    )  # backward is known only of the last to come, who does not wait
+    np.testing.assert_allclose(work[1:], elsewhere[1:] + taken[1:, 3:, 2])
+
+
+def test_a_rank_that_is_slow_where_the_others_do_not_wait_for_it_works_longer():
+    """Without stages only the rest of a step is known, in which ranks wait if they do."""
+    durations = np.tile([0.01, 0.09], (120, 8, 1))
+    durations[70:, 5, 1] += 0.05
+    work = own_work(table_of(durations, stages=("data", "rest")))
+    np.testing.assert_allclose(work, durations.sum(axis=2))
+
+
+def test_ranks_that_do_not_wait_for_each_other_work_as_long_as_their_steps_are():
+    taken = np.tile(USUAL_S, (60, 4, 1)) * (1 + np.arange(4)[None, :, None])
+    np.testing.assert_allclose(own_work(table_of(taken)), taken.sum(axis=2))
+    counted = own_work(table_of(job("data"), own_steps=True))
+    np.testing.assert_allclose(counted, job("data").sum(axis=2))
+
+
+def test_own_work_is_compared_within_the_group_of_a_rank():
+    alone = own_work(table_of(job("data")))
+    other = replayed(np.tile(3 * USUAL_S, (200, 2, 1)))
+    both = own_work(table_of(np.concatenate([job("data"), other], 1), groups={8: "head", 9: "head"}))
+    np.testing.assert_allclose(both[:, :8], alone)
+    np.testing.assert_allclose(both[:, 8:], other.sum(axis=2))
+
+
+def test_own_work_of_a_step_that_a_rank_lacks_is_not_known():
+    durations = job("data")
+    durations[17, 2] = np.nan
+    work = own_work(table_of(durations))
+    assert np.argwhere(np.isnan(work)).tolist() == [
+        [17, 2],
+        [18, 2],
+    ]  # how early it came to the next is not known
+    assert own_work(table_of(np.zeros((0, 0, 5)))).shape == (0, 0)
