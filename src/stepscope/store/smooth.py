@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from stepscope.store.run import StoredRun
 
 EVALUATIONS = ("eval", "test")
-AS_RECORDED = float(np.finfo(np.float32).eps)
-"""A point that keeps less of the one before is, as float32, the recorded value."""
+SEEN = 100
+"""Points that are told apart on a chart: of a series with fewer, each is worth more than an average."""
+AS_RECORDED = 5e-4
+"""A point that keeps less of the one before reads as it was recorded, in three digits."""
 
 
 class Smoothed(NamedTuple):
@@ -86,7 +88,8 @@ def weights_of(series: Sequence[Series], runs: Iterable[StoredRun], weight: floa
     """Return the weight by which each series of a chart is smoothed; 0: drawn as recorded.
 
     ``weight`` holds for the distance between two points of the training loss of a run, or of its densest
-    series if it has none: a series with a twentieth of the points keeps the twentieth power of it.
+    series if it has none: a series with a twentieth of the points keeps the twentieth power of it. That
+    distance counts as a hundredth of the run's steps at most, so that a sparse loss is drawn as recorded.
     Evaluations are drawn as recorded, and so is all beside them in a chart that is recorded no more often.
 
     Args:
@@ -98,7 +101,7 @@ def weights_of(series: Sequence[Series], runs: Iterable[StoredRun], weight: floa
         return [0.0] * len(series)
     runs = list(runs)
     whole = {run.name: run.whole.name for run in runs}
-    usual = {run.name: run.whole.usual_points for run in runs}
+    usual = {run.name: max(SEEN, run.whole.usual_points) for run in runs}
     points: Counter[tuple[str, str]] = Counter()
     for column in series:
         points[column.run, column.tag] += len(column)

@@ -109,7 +109,10 @@ CASES = {
     "once an epoch": ({"loss": 400, "epoch/loss": 4}, {"loss": 0.6, "epoch/loss": 0}),
     "half as often": ({"loss": 400, "gradients/norm": 200}, {"loss": 0.6, "gradients/norm": 0.36}),
     "more often than the loss": ({"loss": 100, "system/cpu": 400}, {"loss": 0.6, "system/cpu": 0.6**0.25}),
-    "no loss": ({"reward": 50, "length": 50}, {"reward": 0.6, "length": 0.6}),
+    "no loss": ({"reward": 200, "length": 200}, {"reward": 0.6, "length": 0.6}),
+    "fewer points than are told apart": ({"loss": 50, "norm": 25}, {"loss": 0.36, "norm": 0.6**4}),
+    "a sparse loss": ({"train_loss": 6, "epoch": 6}, {"train_loss": 0, "epoch": 0}),
+    "a loss that has just begun": ({"loss": 2}, {"loss": 0}),
 }  # fmt: skip
 
 
