@@ -51,13 +51,21 @@ export interface Difference {
   missing: number;
 }
 
-/** The keys whose value is not the same in all runs, most telling first: few distinct values before many. */
+/** The keys whose value is not the same in all runs, most telling first: those that all have, few distinct values before many. */
 export function differences(configs: Record<string, unknown>[]): Difference[] {
   const recorded = configs.map((config) => flatten(config)).filter((flat) => Object.keys(flat).length > 0);
   const keys = [...new Set(recorded.flatMap((flat) => Object.keys(flat)))];
-  const found = keys.map((key) => differenceOf(key, recorded)).filter((one) => one.values.length > 1);
-  return found.sort((a, b) => a.values.length - b.values.length || a.key.localeCompare(b.key));
+  const found = keys.map((key) => differenceOf(key, recorded)).filter((one) => countOf(one) > 1);
+  return found.sort(
+    (a, b) =>
+      Number(a.missing > 0) - Number(b.missing > 0) ||
+      a.values.length - b.values.length ||
+      a.key.localeCompare(b.key),
+  );
 }
+
+/** How many values there are; that a run has no such key is one. */
+export const countOf = ({ values, missing }: Difference): number => values.length + Number(missing > 0);
 
 function differenceOf(key: string, flats: Record<string, unknown>[]): Difference {
   const distinct = new Map<unknown, unknown>();
@@ -81,8 +89,10 @@ function identity(value: unknown): unknown {
 
 /** The values on one line: a range for many numbers, a list otherwise. */
 export function differenceText(difference: Difference): string {
-  const { values, numeric } = difference;
-  if (numeric && values.length > 3) return `${configBrief(values[0], 3)} … ${configBrief(values.at(-1), 3)}`;
+  const { values, numeric, missing } = difference;
+  const without = missing ? ", not set" : "";
+  if (numeric && values.length > 3)
+    return `${configBrief(values[0], 3)} … ${configBrief(values.at(-1), 3)}${without}`;
   const shown = values.slice(0, 3).map(configText).join(", ");
-  return values.length > 3 ? `${shown}, …` : shown;
+  return (values.length > 3 ? `${shown}, …` : shown) + without;
 }

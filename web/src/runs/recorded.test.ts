@@ -18,6 +18,7 @@ const chart = (tag: string): Chart => ({
   own_cost: false,
   lower_is_better: null,
   unit: null,
+  measure: { factor: 1, unit: "" },
   lines: [{ tag, split: null }],
 });
 const family = (name: string, ...tags: string[]): Family => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Changes, Chart } from "../server/api";
 import { EMPTY, applyChanges, byName, linesOf } from "./catalog";
-import { configBrief, configText, differenceText, differences, flatten } from "./config";
+import { configBrief, configText, countOf, differenceText, differences, flatten } from "./config";
 import { facts } from "./facts";
 import { runOf } from "./fixtures";
 import { order } from "./order";
@@ -24,6 +24,7 @@ const chart = (id: string, ...tags: string[]): Chart => ({
   own_cost: id.startsWith("stepscope/"),
   lower_is_better: null,
   unit: null,
+  measure: { factor: 1, unit: "" },
   lines: (tags.length ? tags : [id]).map((tag) => ({ tag, split: tag.startsWith("eval") ? "eval" : null })),
 });
 const changes = (extra: Partial<Changes>): Changes => ({
@@ -93,6 +94,18 @@ describe("config", () => {
   it("counts runs without the key, and ignores runs without any config", () => {
     const [only] = differences([{ a: 1 }, { a: 2 }, { b: 1 }, {}]).filter(({ key }) => key === "a");
     expect(only!.missing).toBe(1);
+    expect(differenceText(only!)).toBe("1, 2, not set");
+  });
+  it("lists what some runs do not set at all, after what all set", () => {
+    const found = differences([
+      { kept: true, lr: 1, same: 0 },
+      { lr: 2, same: 0 },
+    ]);
+    expect(found.map((one) => [one.key, differenceText(one), countOf(one)])).toEqual([
+      ["lr", "1, 2", 2],
+      ["kept", "True, not set", 2],
+    ]);
+    expect(differences([{ kept: true }, {}])).toEqual([]);
   });
   it("gives many numbers as a range, with as many digits as tell what it is", () => {
     const rates = [1.0204437e-5, 0.0012345678, 0.05, 0.09238891];

@@ -46,6 +46,7 @@ describe("tracks", () => {
     own_cost: false,
     lower_is_better: null,
     unit: null,
+    measure: { factor: 1, unit: "" },
     lines,
   });
   it("train and eval are two series, and a plain tag beside them is that of the training", () => {
