@@ -60,7 +60,10 @@ def logs(tmp_path_factory, written):
     root = tmp_path_factory.mktemp("facts") / "logs"
     falling = [2 * math.exp(-step / 30) + 0.3 + 0.01 * (step * 7 % 5) for step in range(300)]
     usual = {"train/loss": falling, "eval/loss": [loss + 0.04321 for loss in falling[::25]]}
-    speed = {"speed/step_time_ms": [103.7 + step % 9 for step in range(300)]}
+    speed = {
+        "speed/step_time_ms": [103.7 + step % 9 for step in range(300)],
+        "speed/copy_ms": [0.0345 + 41.2 * (step < 9) + 0.001 * (step % 9) for step in range(300)],
+    }
     slow = {
         "speed/step_time_ms": [103.7 + 240 * (step >= 150) + step % 9 for step in range(300)],
         "speed/data_wait_ms": [3.3 + 240 * (step >= 150) + step % 9 for step in range(300)],
@@ -105,6 +108,21 @@ class Stated:
     def __init__(self, watched):
         self.watched = watched
         self.texts, self.places = {}, {}
+
+    @property
+    def units(self):
+        """The units in which the figures of each series are shown, of those that have one."""
+        units = {}
+        for fact, texts in self.texts.items():
+            of, what, statistic = fact.rsplit(" | ", 2)
+            if statistic in ("last", "best", "min", "max"):
+                figures = [
+                    (unit, FIGURE.search(text.replace("\N{NO-BREAK SPACE}", " "))) for text, unit in texts
+                ]
+                units.setdefault(f"{of} | {what}", set()).update(
+                    unit or figure[4] for unit, figure in figures if figure
+                )
+        return {series: several - {""} for series, several in units.items() if several - {""}}
 
     def add(self, place, at, fact, text, unit=""):
         if text not in ("", NONE):
@@ -172,6 +190,9 @@ def test_no_figure_stands_anywhere_with_another_value(logs, serve_long, watch):
     look("ranks?run=job")
     assert stated.contradictions == {}
     assert len(stated.texts) >= 150
+    assert {series: units for series, units in stated.units.items() if len(units) > 1} == {}
+    assert stated.units["slower | speed/data_wait_ms"] == {"ms"}
+    assert stated.units["usual | speed/copy_ms"] == {"µs"}
     for path in PROFILES:
         assert {f"{path} | {part} | mean per step" for part in ("step", "Forward", "Idle")} <= stated.several
     assert "nan | nonfinite-loss of train/loss | first step" in stated.several

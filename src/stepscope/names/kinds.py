@@ -6,7 +6,9 @@ better, whether the first steps may flatten a chart.
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 MetricKind = Literal[
@@ -46,6 +48,19 @@ UNITS = {
 KEPT_IN_TITLE = {"_per_second", "_ratio"}
 """Endings without which the rest would mean something else."""
 _TIMES = {"s", "ms", "µs", "ns"}
+_SECOND = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
+_SCALES: dict[str, tuple[tuple[float, str], ...]] = {
+    **{unit: tuple((size / own, name) for name, size in _SECOND.items()) for unit, own in _SECOND.items()},
+    "bytes": tuple(
+        (2.0**power, name) for power, name in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B"))
+    ),
+    "per second": tuple(
+        (10.0**power, f"{prefix}/s") for power, prefix in ((15, "P"), (12, "T"), (9, "G"), (6, "M"), (0, ""))
+    ),
+}
+"""Units in which values of a unit are shown, the largest first: how many of their own unit they are."""
+_LEAST_FIGURE, _MOST_FIGURE = 0.1, 1e4
+"""A unit is kept while the largest figure in it lies between these: the unit of a metric is a habit."""
 _SECONDS = r"(?:s|ms|us|ns|secs?|seconds?|minutes?|mins?|hours?|hrs?)"
 _WORD_ENDS = re.compile(
     r"(?<=[a-z]{2})(?=[A-Z])|(?<=[a-z0-9])(?=[A-Z][a-z]{2})|(?<=[A-Z])(?=[A-Z][a-z]{2})|"
@@ -160,6 +175,39 @@ def title_and_unit(metric: str) -> tuple[str, str | None]:
                 return metric, None  # that of small things, as COCO's `bbox_mAP_s`
             return (metric if end in KEPT_IN_TITLE else metric.removesuffix(end)), unit
     return metric, None
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """How the values of a metric are shown on all pages.
+
+    Attributes:
+        factor: What a recorded value is multiplied by.
+        unit: What the product is in; empty if it has no unit.
+    """
+
+    factor: float
+    unit: str
+
+
+def measure_of(unit: str | None, largest: float = 0.0, before: Measure | None = None) -> Measure:
+    """Return how the values of a metric are shown: as recorded, or as before, while that reads well.
+
+    Args:
+        unit: As in ``Chart.unit``.
+        largest: The size of the largest of the values that are to be read; 0: none is known.
+        before: How they were shown so far.
+    """
+    if unit == "ratio":
+        return Measure(100.0, "%")
+    scales = _SCALES.get(unit or "", ())
+    if not scales:
+        return Measure(1.0, unit or "")
+    usual = before or next(Measure(1 / size, name) for size, name in scales if size == 1)
+    if not 0 < largest < math.inf or _LEAST_FIGURE <= largest * usual.factor < _MOST_FIGURE:
+        return usual
+    size, name = next((scale for scale in scales if largest >= scale[0]), scales[-1])
+    return Measure(1 / size, name)
 
 
 def _worded(part: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from stepscope.names.kinds import MetricKind
+from stepscope.names.kinds import Measure, MetricKind
 from stepscope.names.meanings import NAMED, Meanings
 from stepscope.names.roles import LR, MEASURED, Meaning, without_split
 from stepscope.names.splits import Split, words_of
@@ -85,6 +85,7 @@ class Chart:
         section_place: Place of its section: what a run is about comes first, its own cost last.
         own_cost: Whether it shows what Stepscope itself costs.
         unit: ``ms µs s bytes ratio`` or ``per second``, None if the tag does not say.
+        measure: In which unit its values are shown, in charts, tables and cards alike.
         kind: Kind of the metric, which decides how it is drawn.
         lower_is_better: None: neither end is.
         split: The part of the data that the title names.
@@ -98,6 +99,7 @@ class Chart:
     short: str
     section: str
     unit: str | None
+    measure: Measure
     lines: tuple[ChartLine, ...]
     kind: MetricKind
     lower_is_better: bool | None

@@ -42,6 +42,9 @@ class Feed:
 
     A cursor is the feed's own name and a version. The name is drawn at random, so that the cursor of a server
     that was restarted is told apart and answered with everything.
+
+    Attributes:
+        measured: The charts of metrics with a unit, by their tags.
     """
 
     def __init__(self, log: LogSummary) -> None:
@@ -52,6 +55,7 @@ class Feed:
         self.removed: dict[str, int] = {}
         self.charts = msgspec.Raw(b"[]")
         self.charts_version = 0
+        self.measured: dict[str, Chart] = {}
         self.log = log
         self.loading: Progress | None = Progress(0, 0, 0, 0)
         self._bodies: dict[int, bytes] = {}
@@ -92,6 +96,9 @@ class Feed:
                     entry.newest = version
             if encoded_charts is not None and encoded_charts != self.charts:
                 self.charts, self.charts_version = encoded_charts, version
+                self.measured = {
+                    line.tag: chart for chart in charts or () if chart.unit for line in chart.lines
+                }
             self.version = version
 
     def since(self, cursor: str | None, *, now: float) -> bytes:

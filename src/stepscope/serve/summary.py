@@ -12,6 +12,7 @@ import numpy as np
 
 from stepscope.events.hparams import EXPERIMENT_TAG
 from stepscope.health.ring import median
+from stepscope.names.kinds import measure_of
 from stepscope.reading import Problem
 from stepscope.serve.feed import Feed
 from stepscope.serve.run_series import StepTag, step_tags
@@ -69,11 +70,19 @@ def publish(
     ) or any(EXPERIMENT_TAG in tags for tags in changes.changed.values())
     if not (summaries or changes.removed or changes.changed or changes.meanings):
         return
+    rescaled = any(
+        (chart := feed.measured.get(tag))
+        and measure_of(chart.unit, runs[name].newest_size(tag), chart.measure) != chart.measure
+        for name, tags in changes.changed.items()
+        for tag in tags
+    )
     feed.publish(
         summaries=summaries.values(),
         dirty={name: sorted(tags) for name, tags in changes.changed.items()},
         removed=changes.removed,
-        charts=charts(log) if new_tags or changes.removed or changes.meanings else None,
+        charts=charts(log, {tag: chart.measure for tag, chart in feed.measured.items()})
+        if new_tags or changes.removed or changes.meanings or rescaled
+        else None,
     )
 
 

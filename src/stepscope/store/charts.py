@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from stepscope.names.kinds import LOWER_IS_BETTER, metric_kind, title_and_unit
+from stepscope.names.kinds import LOWER_IS_BETTER, Measure, measure_of, metric_kind, title_and_unit
 from stepscope.names.meanings import NAMED, Meanings
 from stepscope.names.roles import meaning_of
 from stepscope.names.splits import split_tag
@@ -18,6 +18,7 @@ from stepscope.store.family import TagGroup, groups
 
 if TYPE_CHECKING:
     from stepscope.store.log import Log
+    from stepscope.store.run import StoredRun
 
 TOP, OWN = "metrics", "stepscope"
 """The section of metrics without a path, which comes first, and that of Stepscope's cost, which comes
@@ -27,10 +28,25 @@ _FIRST, _LATER = (TOP, "train", "eval", "loss", "health"), ("speed", "system", O
 """Sections that people look at first, and those that they look at after all others."""
 
 
-def charts(log: Log) -> list[Chart]:
-    """Return all charts of a log directory, section by section."""
-    tags = frozenset().union(*(run.tags() for run in log.runs()))
-    return list(charts_of(tags, declared_names(log.experiment), log.meanings))
+def charts(log: Log, before: Mapping[str, Measure] | None = None) -> list[Chart]:
+    """Return all charts of a log directory, section by section.
+
+    Args:
+        log: The directory.
+        before: The measures of its charts so far, by their ids: a unit stays while it reads well.
+    """
+    runs = log.runs()
+    tags = frozenset().union(*(run.tags() for run in runs))
+    return [
+        replace(made, measure=measured(made, runs, before or {})) if made.unit else made
+        for made in charts_of(tags, declared_names(log.experiment), log.meanings)
+    ]
+
+
+def measured(chart: Chart, runs: Iterable[StoredRun], before: Mapping[str, Measure]) -> Measure:
+    """Return the unit in which the largest of the newest values of all runs reads well."""
+    newest = (run.newest_size(line.tag) for run in runs for line in chart.lines)
+    return measure_of(chart.unit, max(newest, default=0.0), before.get(chart.id))
 
 
 def declared_names(experiment: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
@@ -148,6 +164,7 @@ def chart(
         short=short,
         section=section,
         unit=unit,
+        measure=measure_of(unit),
         lines=tuple(ChartLine(*line) for line in group.lines),
         kind=kind,
         lower_is_better=LOWER_IS_BETTER.get(kind),

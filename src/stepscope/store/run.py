@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import posixpath
 import time
 from collections import Counter
@@ -481,6 +482,11 @@ class StoredRun:
         return max(
             (points.last.step for part in self._newest_parts for points in part.tags.values()), default=None
         )
+
+    def newest_size(self, tag: str) -> float:
+        """Return the size of the newest value of a tag; 0 if there is none or it is not finite."""
+        newest = (part.tags[tag].last.value for part in self._newest_parts if tag in part.tags)
+        return max((abs(value) for value in newest if math.isfinite(value)), default=0.0)
 
     @property
     def steps_per_second(self) -> float | None:

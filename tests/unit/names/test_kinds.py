@@ -1,9 +1,11 @@
 import hashlib
+import math
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
 
-from stepscope.names.kinds import KINDS, LOWER_IS_BETTER, metric_kind
+from stepscope.names.kinds import KINDS, LOWER_IS_BETTER, measure_of, metric_kind
 from stepscope.store.charts import charts_of
 
 CASES = {
@@ -74,6 +76,33 @@ def test_which_end_is_better():
     [bytes_written] = charts_of(frozenset(["disk/written_bytes"]))
     assert (loss.lower_is_better, score.lower_is_better) == (True, False)
     assert (rate.lower_is_better, bytes_written.lower_is_better) == (None, None)
+
+
+SHOWN = [
+    ("a score has no unit", None, 5e9, (1, "")),
+    ("a share is in percent", "ratio", 0.3, (100, "%")),
+    ("without a value, as recorded", "ms", 0, (1, "ms")),
+    ("as recorded while that reads well", "ms", 1500, (1, "ms")),
+    ("a short wait", "ms", 0.034, (1e3, "µs")),
+    ("a long step", "ms", 12345, (1e-3, "s")),
+    ("a step in seconds", "s", 0.0099, (1e3, "ms")),
+    ("less than a nanosecond", "ns", 0.01, (1, "ns")),
+    ("bytes", "bytes", 592e6, (2.0**-20, "MiB")),
+    ("few bytes", "bytes", 700, (1, "B")),
+    ("tokens", "per second", 40.2e9, (1e-9, "G/s")),
+    ("not finite", "ms", math.inf, (1, "ms")),
+]
+
+
+@pytest.mark.parametrize(("name", "unit", "largest", "want"), SHOWN, ids=[row[0] for row in SHOWN])
+def test_the_unit_in_which_a_metric_is_shown(name, unit, largest, want):
+    assert astuple(measure_of(unit, largest)) == pytest.approx(want)
+
+
+def test_a_unit_stays_while_its_figures_read_well():
+    micros = measure_of("ms", 0.05)
+    assert measure_of("ms", 0.5, micros) == measure_of("ms", 5.0, micros) == micros
+    assert measure_of("ms", 50.0, micros) == measure_of("ms")
 
 
 @pytest.mark.parametrize("word", ["a_", "a_b", "Ab", "1_", "lossx", "per_s", "tokens_a", "x"])

@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+from stepscope.names.kinds import Measure
 from stepscope.names.telling import Chart, ChartLine
 from stepscope.reading import Progress
 from stepscope.serve.feed import Feed
@@ -22,6 +23,7 @@ LOSS = Chart(
     "loss",
     "",
     None,
+    Measure(1.0, ""),
     (ChartLine("loss", None),),
     kind="loss",
     lower_is_better=True,

@@ -1,4 +1,5 @@
 import json
+import math
 import time
 
 import msgspec
@@ -189,3 +190,27 @@ def test_an_experiment_that_comes_later_gives_charts_their_names(tmp_path):
     publish(feed, log, log.refresh(), notes, now=NOW)
     later = msgspec.json.decode(feed.since(first.cursor, now=NOW), type=Changes)
     assert [chart.title for chart in later.charts] == ["Accuracy"]
+
+
+def test_a_metric_is_shown_in_the_unit_of_its_newest_values(tmp_path):
+    writers = [EventWriter(tmp_path / name, clock=lambda: NOW) for name in "ab"]
+    feed, notes = Feed(LogSummary("runs", "runs", "0", True, [])), Notes(tmp_path)
+    log, cursor = store.open(tmp_path, cache=False), None
+    steps = [
+        ((3.0, 0.02), (1.0, "ms")),
+        ((0.03, 0.02), (1000.0, "µs")),
+        ((5.0, 0.02), None),  # 5,000 µs still read well: nothing is sent again
+        ((0.03, 41_000.0), (1e-3, "s")),
+        ((0.03, math.nan), (1000.0, "µs")),
+    ]
+    for step, (values, want) in enumerate(steps):
+        for writer, value in zip(writers, values, strict=True):
+            writer.scalar("data_wait_ms", value, step, NOW + step)
+            writer.flush()
+        publish(feed, log, log.refresh(), notes, now=NOW)
+        answer = msgspec.json.decode(feed.since(cursor, now=NOW), type=Changes)
+        cursor = answer.cursor
+        shown = answer.charts and (answer.charts[0].measure.factor, answer.charts[0].measure.unit)
+        assert shown == (want and pytest.approx(want)), step
+    for writer in writers:
+        writer.close()

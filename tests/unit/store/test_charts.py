@@ -7,7 +7,7 @@ import pytest
 
 from stepscope import store
 from stepscope.events import Event, Metadata, Summary, Value
-from stepscope.names.kinds import title_and_unit
+from stepscope.names.kinds import Measure, title_and_unit
 from stepscope.names.telling import Chart, ChartLine
 from stepscope.store.charts import charts_of
 
@@ -24,6 +24,7 @@ def test_an_overlay_goes_to_the_section_of_its_metric():
             "gan/d",
             "gan",
             "ms",
+            Measure(1.0, "ms"),
             (ChartLine("train/gan/d_ms", "train"), ChartLine("eval/gan/d_ms", "eval")),
             kind="latency",
             lower_is_better=True,

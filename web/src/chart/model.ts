@@ -55,7 +55,6 @@ export interface SecondScale {
   y: Range;
   logY: boolean;
   cut: Cut | null;
-  unit: string | null;
   measure: Measure;
 }
 

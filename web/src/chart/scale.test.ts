@@ -18,6 +18,7 @@ const chart = (tag: string, unit: string | null, kind: MetricKind): Chart => ({
   own_cost: false,
   lower_is_better: null,
   unit,
+  measure: unit === "ratio" ? { factor: 100, unit: "%" } : { factor: 1, unit: unit ?? "" },
   lines: [{ tag, split: null }],
 });
 const known = [chart("loss", null, "loss"), chart("lr", null, "schedule"), chart("wait", "ratio", "ratio")];

@@ -1,6 +1,6 @@
 /** The y axes of a chart: which line is drawn against which, and the range of each. */
 import type { Chart, MetricKind } from "../server/api";
-import { measure as measureOf, type Measure } from "../format/number";
+import type { Measure } from "../format/number";
 import { yLimits, type Range } from "../series/limits";
 import { isOwn } from "../series/own";
 import { lowerBound, type DrawLine } from "../series/shape";
@@ -38,7 +38,7 @@ export function smoothingFor(chart: Chart, wanted: number): number {
 }
 
 /** Unit and kind of what is read on the left axis: of the other tags where only they are drawn. */
-export function onLeft(chart: Chart, lines: readonly DrawLine[]): { unit: string | null; kind: MetricKind } {
+export function onLeft(chart: Chart, lines: readonly DrawLine[]): Pick<Chart, "unit" | "measure" | "kind"> {
   const right = isOwn(chart) ? chart.right : null;
   return right && lines.every((line) => isRight(chart, line)) ? right : chart;
 }
@@ -101,11 +101,8 @@ export function secondScale(
   if (!second || !own.length || own.length === lines.length) return null;
   const { y: all, logY, cut } = scaleOf(own, second.kind, view, x);
   const y = zoom ? alike(zoom, all, logY) : all;
-  return { y, logY, cut: zoom ? null : cut, unit: second.unit, measure: measureFor(second.unit, y) };
+  return { y, logY, cut: zoom ? null : cut, measure: second.measure };
 }
-
-export const measureFor = (unit: string | null, { min, max }: Range): Measure =>
-  measureOf(unit, Math.max(Math.abs(min), Math.abs(max)));
 
 /** The stretch of an axis that lies beside a stretch of another one. */
 function alike({ near, all, log }: { near: Range; all: Range; log: boolean }, other: Range, logs: boolean) {

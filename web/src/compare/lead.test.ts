@@ -18,6 +18,7 @@ const chart = (title: string, more: Partial<Chart> = {}): Chart => ({
   own_cost: false,
   lower_is_better: true,
   unit: "ms",
+  measure: { factor: 1, unit: "ms" },
   lines: [],
   ...more,
 });

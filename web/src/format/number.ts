@@ -206,6 +206,9 @@ export interface Measure {
   unit: string;
 }
 
+/** Of numbers without a unit. */
+export const AS_RECORDED: Measure = { factor: 1, unit: "" };
+
 const BYTES: [number, string][] = [
   [2 ** 40, "TiB"],
   [2 ** 30, "GiB"],
@@ -253,6 +256,14 @@ export function measured(value: number | null | undefined, unit: string | null):
   const { factor, unit: shown } = unit ? measure(unit, value) : { factor: 1, unit: "" };
   if (unit === "ratio") return `${figure(value * factor, 3)}${GAP}%`;
   return shown ? beside(ofUnit(value * factor, factor === 1), shown) : figure(value);
+}
+
+/** A value as its metric is shown everywhere, unit included. */
+export function shownIn(value: number | null | undefined, { factor, unit }: Measure): string {
+  if (value === null || value === undefined) return NOTHING;
+  const name = nonFiniteName(value);
+  if (name !== null) return name;
+  return unit ? beside(ofUnit(value * factor, factor === 1), unit) : figure(value * factor);
 }
 
 /** A figure and its unit; "per second" follows without a gap. */

@@ -1,18 +1,18 @@
 /** What plots of runs say of one: its value on an axis as people read it, its colour. */
 import type { Dimension } from "./dimensions";
-import { counted, measured, NOTHING } from "../format/number";
+import { counted, NOTHING, shownIn } from "../format/number";
 import { configText } from "../runs/config";
 import { clock, duration } from "../format/time";
 import { strokeColour } from "../theme/palette";
 import { app } from "../state/app.svelte";
 
-export function cellText({ field, unit, values }: Dimension, run: string): string {
+export function cellText({ field, measure, values }: Dimension, run: string): string {
   const value = values.get(run);
   if (value === undefined) return NOTHING;
   if (typeof value === "string") return value;
   if (field === "duration") return duration(value);
   if (field === "started") return clock(value, app.now);
-  return field.startsWith("config:") ? configText(value) : measured(value, unit);
+  return field.startsWith("config:") ? configText(value) : shownIn(value, measure);
 }
 
 const MOST_NAMED = 24;

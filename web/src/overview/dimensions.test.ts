@@ -8,6 +8,7 @@ import {
   discs,
   rankCorrelation,
   readBrush,
+  shownAsIs,
   wide,
   withUnit,
   within,
@@ -29,7 +30,7 @@ const families = [
 ];
 const none = (): null => null;
 const of = (field: string, metric = none as (chart: string, family: Family) => number | null) =>
-  dimensionOf(field, field, null, families, metric);
+  dimensionOf(field, field, shownAsIs(null), families, metric);
 
 describe("axes", () => {
   it("numbers lie by value, and what has none has no place", () => {
@@ -52,7 +53,7 @@ describe("axes", () => {
   });
   it("many values have round ticks", () => {
     const many = Array.from({ length: 30 }, (_, at) => family(String(at), { x: 0.137 * at }));
-    const { ticks } = axisOf(dimensionOf("config:x", "", null, many, none), false, 6);
+    const { ticks } = axisOf(dimensionOf("config:x", "", shownAsIs(null), many, none), false, 6);
     expect(ticks.map(({ label }) => label)).toEqual(["0", "1", "2", "3", "4"]);
   });
   it("names lie beside each other, truth values are names", () => {
@@ -78,7 +79,7 @@ describe("axes", () => {
   });
   it("nothing at all is an axis too", () => expect(axisOf(of("metric:x"), false, 5).share("a")).toBeNull());
   it("values over a factor of ten ask for a logarithm", () => {
-    expect(wide(dimensionOf("config:lr", "", null, families.slice(0, 2), none))).toBe(true);
+    expect(wide(dimensionOf("config:lr", "", shownAsIs(null), families.slice(0, 2), none))).toBe(true);
     expect(wide(of("config:lr"))).toBe(false);
     expect(wide(of("config:opt"))).toBe(false);
   });
@@ -115,7 +116,13 @@ describe("brushes", () => {
 describe("rank correlation", () => {
   const axis = (values: (number | null)[]) =>
     axisOf(
-      dimensionOf("metric:x", "", null, families, (_, { name }) => values["abcd".indexOf(name)] ?? null),
+      dimensionOf(
+        "metric:x",
+        "",
+        shownAsIs(null),
+        families,
+        (_, { name }) => values["abcd".indexOf(name)] ?? null,
+      ),
       false,
       5,
     );
@@ -133,9 +140,23 @@ describe("rank correlation", () => {
 });
 
 describe("units of axes", () => {
-  const of = (unit: string | null): Dimension => ({ field: "metric:a", label: "a", unit, values: new Map() });
-  it("stand beside the name, but for shares", () =>
-    expect([of("ms"), of("ratio"), of(null)].map(withUnit)).toEqual(["a, ms", "a", "a"]));
+  const waits: Dimension = {
+    field: "metric:a",
+    label: "a",
+    unit: "ms",
+    measure: { factor: 1000, unit: "µs" },
+    values: new Map([
+      ["a", 0.01],
+      ["b", 0.034],
+    ]),
+  };
+  it("stand beside the name", () =>
+    expect([waits, { ...waits, ...shownAsIs(null) }].map(withUnit)).toEqual(["a, µs", "a"]));
+  it("are those in which the metric is shown everywhere; places stay as recorded", () => {
+    const axis = axisOf(waits, false, 6);
+    expect(axis.ticks.map(({ label }) => label)).toEqual(["10", "34"]);
+    expect(axis.place("b")).toBe(0.034);
+  });
 });
 
 describe("dots of one colour", () => {
@@ -152,7 +173,7 @@ describe("dots of one colour", () => {
         {
           field: "f",
           label: "f",
-          unit: null,
+          ...shownAsIs(null),
           values: new Map(runs.flatMap((run, at) => (values[at] === null ? [] : [[run, values[at]!]]))),
         },
         false,

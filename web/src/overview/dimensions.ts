@@ -1,7 +1,7 @@
 /** Runs as points: what can be on an axis of a plot, where each run lies on it, and ranges that choose runs. */
 import { byName, type Family } from "../runs/catalog";
 import { configText, flatten } from "../runs/config";
-import { compact, rounded, tickLabels, typed } from "../format/number";
+import { compact, rounded, tickLabels, typed, type Measure } from "../format/number";
 import { cellOf, type Cell } from "../runs/order";
 import { linearTicks, logTicks } from "../format/ticks";
 
@@ -9,7 +9,10 @@ import { linearTicks, logTicks } from "../format/ticks";
 export interface Dimension {
   field: string;
   label: string;
+  /** Of the values. */
   unit: string | null;
+  /** How they are shown. */
+  measure: Measure;
   /** By run; runs without a value are left out. Values that are not finite numbers are NaN. */
   values: ReadonlyMap<string, number | string>;
 }
@@ -28,12 +31,18 @@ export interface Axis extends Dimension {
   place: (run: string) => number | null;
 }
 
+/** Of an axis of what has no unit, or is shown in its own. */
+export const shownAsIs = (unit: string | null): Pick<Dimension, "unit" | "measure"> => ({
+  unit,
+  measure: { factor: 1, unit: unit ?? "" },
+});
+
 export type MetricOf = (chart: string, family: Family) => number | null;
 
 export function dimensionOf(
   field: string,
   label: string,
-  unit: string | null,
+  { unit, measure }: Pick<Dimension, "unit" | "measure">,
   families: readonly Family[],
   metric: MetricOf,
 ): Dimension {
@@ -44,18 +53,12 @@ export function dimensionOf(
       : cellOf(family, field, metric);
     if (cell !== null) values.set(family.name, cell);
   }
-  return { field, label, unit, values };
-}
-
-/** The unit of the numbers at an axis as they are written there, empty where they have none. */
-export function unitOf({ unit }: Dimension): string {
-  return unit === null || unit === "ratio" ? "" : unit;
+  return { field, label, unit, measure, values };
 }
 
 /** The name of an axis with its unit. */
-export function withUnit(dimension: Dimension): string {
-  const unit = unitOf(dimension);
-  return unit ? `${dimension.label}, ${unit}` : dimension.label;
+export function withUnit({ label, measure: { unit } }: Dimension): string {
+  return unit ? `${label}, ${unit}` : label;
 }
 
 /** A truth value is a name, not 0 or 1. */
@@ -118,8 +121,10 @@ function numberAxis(dimension: Dimension, log: boolean, most: number): Axis {
   const numbers = [...dimension.values.keys()].map(place).filter((value): value is number => value !== null);
   const [min, max] = limits(numbers, log);
   const toShare = scale(min, max, log);
-  const ticks = ticksOf(numbers, min, max, log, most).map(({ value, label }) => ({
-    at: toShare(value),
+  const { factor } = dimension.measure;
+  const shown = numbers.map((value) => value * factor);
+  const ticks = ticksOf(shown, min * factor, max * factor, log, most).map(({ value, label }) => ({
+    at: toShare(value / factor),
     label,
   }));
   return { ...dimension, named: false, log, min, max, place, share: shareOf(place, min, max, log), ticks };

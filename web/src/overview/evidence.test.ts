@@ -20,6 +20,7 @@ const charts: Chart[] = ["train/loss", "gradients/0.weight/norm", "eval/loss"].m
   own_cost: false,
   lower_is_better: null,
   unit: null,
+  measure: { factor: 1, unit: "" },
   lines: [{ tag, split: null }],
 }));
 

@@ -16,6 +16,7 @@ const chart = (tag: string, unit: string | null = null, split: "train" | "eval" 
   own_cost: false,
   lower_is_better: null,
   unit,
+  measure: unit === "ratio" ? { factor: 100, unit: "%" } : { factor: 1, unit: unit ?? "" },
   lines: [{ tag, split }],
 });
 const charts = [

@@ -7,6 +7,7 @@
  * ~grad_norm/layer\d+                    every tag that a regex matches
  * ```
  */
+import { AS_RECORDED, type Measure } from "../format/number";
 import { compileRegex, reasonOf } from "../regex/regex.svelte";
 import type { Chart, ChartLine, MetricKind } from "../server/api";
 
@@ -31,6 +32,7 @@ export interface OwnChart extends Chart {
 export interface SecondAxis {
   tags: ReadonlySet<string>;
   unit: string | null;
+  measure: Measure;
   kind: MetricKind;
 }
 
@@ -119,10 +121,9 @@ export function ownChart(text: string, charts: readonly Chart[]): OwnChart {
   const named = lines.filter((line) => !line.expression && known.has(line.tag));
   const right = secondAxis(named.map(({ tag }) => ({ tag, chart: known.get(tag)!.chart })));
   const left = lines.filter(({ tag }) => !right?.tags.has(tag));
-  const units = new Set(
-    left.map((line) => (line.expression ? null : (known.get(line.tag)?.chart.unit ?? null))),
+  const { unit, measure } = shared(
+    left.map((line) => (line.expression ? undefined : known.get(line.tag)?.chart)),
   );
-  const unit = units.size === 1 ? [...units][0]! : null;
   const like = oneKind(left.map((line) => (line.expression ? undefined : known.get(line.tag)?.chart)));
   const shown = title ?? (pattern !== null ? `~${pattern}` : texts.join("; "));
   return {
@@ -131,6 +132,7 @@ export function ownChart(text: string, charts: readonly Chart[]): OwnChart {
     short: shown || "Custom chart",
     section: "Custom charts",
     unit,
+    measure,
     kind: like?.kind ?? "other",
     lower_is_better: like?.lower_is_better ?? null,
     split: null,
@@ -158,7 +160,18 @@ function secondAxis(tags: readonly { tag: string; chart: Chart }[]): SecondAxis 
   const other = [...groups.values()][1];
   if (!other || groups.size > 2) return null;
   const kind = oneKind(other.map(({ chart }) => chart))?.kind ?? "other";
-  return { tags: new Set(other.map(({ tag }) => tag)), unit: other[0]!.chart.unit, kind };
+  return { tags: new Set(other.map(({ tag }) => tag)), ...shared(other.map(({ chart }) => chart)), kind };
+}
+
+/** The unit that charts share, if they share one, and the largest in which one of them is shown. */
+function shared(charts: readonly (Chart | undefined)[]): Pick<Chart, "unit" | "measure"> {
+  const unit = charts[0]?.unit ?? null;
+  if (unit === null || charts.some((chart) => chart?.unit !== unit))
+    return { unit: null, measure: AS_RECORDED };
+  return {
+    unit,
+    measure: charts.map((chart) => chart!.measure).reduce((a, b) => (b.factor < a.factor ? b : a)),
+  };
 }
 
 /** A chart that stands for all where they are of one kind. */
