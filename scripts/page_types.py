@@ -137,8 +137,9 @@ def field_notes(struct: type) -> dict[str, str]:
         for node, note in itertools.pairwise(body)
         if isinstance(node, ast.AnnAssign) and isinstance(note, ast.Expr)
     }
-    base = vars(struct).get("projects", struct.__base__)
-    inherited = field_notes(base) if base is not None and dataclasses.is_dataclass(base) else {}
+    inherited: dict[str, str] = {}
+    for base in vars(struct).get("projects", struct.__bases__):
+        inherited |= field_notes(base) if dataclasses.is_dataclass(base) else {}
     return inherited | under | own
 
 

@@ -43,22 +43,27 @@ def _number(value: Any) -> Any:
     raise NotImplementedError(f"{type(value).__name__} in a message")
 
 
-def projected(result: type, *, without: Collection[str] = ()) -> Callable[[type[Row]], type[Row]]:
-    """Make a class the message of a result: it has the fields of the result besides its own.
+def projected(*results: type, without: Collection[str] = ()) -> Callable[[type[Row]], type[Row]]:
+    """Make a class the message of results: it has their fields besides its own.
 
     Args:
-        result: The dataclass that an analysis returns. It declares the fields.
+        results: The dataclasses that an analysis returns. They declare the fields.
         without: Fields that are not sent.
     """
 
     def made(kind: type[Row]) -> type[Row]:
         own = dict(vars(kind).get("__annotations__", {}))
-        hints = get_type_hints(result)
-        names = [field.name for field in dataclasses.fields(result) if field.name not in without]
+        hints = {
+            field.name: get_type_hints(result)[field.name]
+            for result in results
+            for field in dataclasses.fields(result)
+            if field.name not in without
+        }
+        fields: dict[str, Any] = {**hints, **own}
         message = dataclasses.make_dataclass(
             kind.__name__,
-            [*((name, own.pop(name, hints[name])) for name in names), *own.items()],
-            namespace={"__doc__": kind.__doc__, "__module__": kind.__module__, "projects": result},
+            fields.items(),
+            namespace={"__doc__": kind.__doc__, "__module__": kind.__module__, "projects": results},
             frozen=True,
         )
         message.__module__ = kind.__module__

@@ -13,9 +13,10 @@ import msgspec
 from stepscope.analyze.ranks.account import Onset
 from stepscope.analyze.ranks.frontier import StageLoss
 from stepscope.analyze.ranks.stuck import StuckRank
+from stepscope.events.rank_file import Digest
 from stepscope.serve.encode import projected
-from stepscope.serve.types import Column, NonFinite, State
-from stepscope.store.ranks import RankValue
+from stepscope.serve.types import Column, NonFinite
+from stepscope.store.ranks import Rank, RankValue
 
 RankFact = Literal[
     "own_work_s", "step_time_s", "data_wait_s", "loss", "nonfinite_count", "resident_bytes", "device_bytes"
@@ -41,21 +42,10 @@ class RankedRuns(msgspec.Struct, frozen=True):
     runs: list[RankedRun]
 
 
-class RankSummary(msgspec.Struct, frozen=True):
+@projected(Rank, Digest, without=("is_gone", "digest", "skipped", "facts", "last_step", "last_wall"))
+class RankSummary:
     """One rank in its newest attempt."""
 
-    label: str
-    """Its name on the page: "rank 3", "ps 0"."""
-    kind: str
-    """Either "rank" or "ps"."""
-    rank: int
-    role: str | None
-    attempts: list[int]
-    """Attempts that it took part in."""
-    state: State
-    reason: str | None
-    host: str | None
-    pid: int | None
     local_rank: int | None
     node: int | None
     source: str | None
@@ -63,24 +53,18 @@ class RankSummary(msgspec.Struct, frozen=True):
     devices: list[str]
     loss_tag: str | None
     """The series that its loss is taken from."""
-    written: float
-    """When its file was last written."""
-    steps: int
     step: int | None
     """The newest step."""
     wall: float | None
     """When that ended."""
-    median_step_s: float | None
     wait_ratio: float | None
     """Share of its steps' time that it waited for data."""
     loss: float | NonFinite | None
     nonfinite: int
     """Values that it logged which were not finite numbers."""
-    resident_bytes: float | None
-    device_bytes: float | None
     unreadable: int
     """Records of its files that could not be read."""
-    unrecorded: int = 0
+    unrecorded: int
     """Values that it logged and no file keeps."""
 
 

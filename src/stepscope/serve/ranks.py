@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from msgspec import Meta
 
-from stepscope.errors import UnknownRunError
 from stepscope.events.rank_file import unrecorded_text
 from stepscope.lru import Lru
-from stepscope.serve.encode import number
+from stepscope.serve.encode import number, projection
 from stepscope.serve.frame import FrameArrays, pack
 from stepscope.serve.rank_types import (
     MAX_RANK_COLUMNS,
@@ -23,7 +22,7 @@ from stepscope.serve.rank_types import (
     RankSummary,
     StageMeans,
 )
-from stepscope.serve.reply import Refusal
+from stepscope.serve.reply import run_of
 from stepscope.serve.routes import LARGEST, get
 from stepscope.store import Log
 from stepscope.store.ranks import STAGE, VALUE, table_grid
@@ -158,12 +157,7 @@ class RankAnswers:
         Raises:
             Refusal: No such run.
         """
-        try:
-            stored = log.run(run).ranks if log is not None else None
-        except UnknownRunError:
-            stored = None
-        if stored is None:
-            raise Refusal(404, f"no run {run!r:.200}", "ask api/v1/ranks for the runs that have ranks")
+        stored = run_of(log, run)[1].ranks
         for ranks in self._runs.put(run, stored):
             ranks.release()
         return stored
@@ -200,33 +194,22 @@ def summary_of(rank: Rank) -> RankSummary:
     """Return one rank as the page shows it."""
     facts, digest = rank.facts, rank.digest
     devices = facts.get("devices")
-    return RankSummary(
-        label=rank.label,
-        kind=rank.kind,
-        rank=rank.rank,
-        role=rank.role,
-        attempts=list(rank.attempts),
-        state=rank.state,
-        reason=rank.reason,
-        host=rank.host,
-        pid=rank.pid,
-        local_rank=of_type(facts.get("local_rank"), int),
-        node=of_type(facts.get("node"), int),
-        source=of_type(facts.get("source"), str),
-        devices=[str(device) for device in devices] if isinstance(devices, list) else [],
-        loss_tag=of_type(facts.get("loss"), str),
-        written=rank.written,
-        steps=digest.steps,
-        step=digest.last_step,
-        wall=digest.last_wall,
-        median_step_s=digest.median_step_s,
-        wait_ratio=digest.wait_ratio,
-        loss=None if digest.loss is None else number(digest.loss),
-        nonfinite=digest.nonfinite,
-        resident_bytes=digest.resident_bytes,
-        device_bytes=digest.device_bytes,
-        unreadable=rank.skipped,
-        unrecorded=of_type(facts.get("unrecorded"), int) or 0,
+    return projection(
+        RankSummary,
+        rank,
+        **asdict(digest)
+        | {
+            "local_rank": of_type(facts.get("local_rank"), int),
+            "node": of_type(facts.get("node"), int),
+            "source": of_type(facts.get("source"), str),
+            "devices": [str(device) for device in devices] if isinstance(devices, list) else [],
+            "loss_tag": of_type(facts.get("loss"), str),
+            "step": digest.last_step,
+            "wall": digest.last_wall,
+            "loss": None if digest.loss is None else number(digest.loss),
+            "unreadable": rank.skipped,
+            "unrecorded": of_type(facts.get("unrecorded"), int) or 0,
+        },
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from stepscope.analyze.kernel_details import KernelDetail, KernelDetails, kernel_details
+from stepscope.serve.encode import projection
 from stepscope.serve.profiles.draw import related
 from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
 from stepscope.serve.profiles.types import KernelAnswer, KernelRow
@@ -45,25 +46,8 @@ def kernels(profile: OpenProfile, steps: Steps = "") -> KernelAnswer:
 
 def row_of(profile: OpenProfile, one: KernelDetail) -> KernelRow:
     """Return one row."""
-    return KernelRow(
-        name=one.name,
-        kind=one.kind,
-        calls=one.calls,
-        share_ratio=one.share_ratio,
-        step_mean_ns=one.step_mean_ns,
-        step_min_ns=one.step_min_ns,
-        step_median_ns=one.step_median_ns,
-        step_max_ns=one.step_max_ns,
-        call_mean_ns=one.call_mean_ns,
-        call_min_ns=one.call_min_ns,
-        call_max_ns=one.call_max_ns,
-        longest=related(profile, one.longest_row),
-        operators=list(one.operators),
-        tensor_core=one.tensor_core,
-        by_step_ns=list(one.by_step_ns) if one.by_step_ns is not None else None,
-        **asdict(one.launch),
-        **asdict(one.rate),
-    )
+    longest = related(profile, one.longest_row)
+    return projection(KernelRow, one, **asdict(one.launch), **asdict(one.rate), longest=longest)
 
 
 def lacking(trace: Trace, details: KernelDetails) -> Iterator[str]:

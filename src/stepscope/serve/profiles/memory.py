@@ -15,6 +15,7 @@ from stepscope.analyze.memory import memory as measured
 from stepscope.analyze.memory_category import Category, categories
 from stepscope.attribute.spans import Ints
 from stepscope.kernels import tree
+from stepscope.serve.encode import projection
 from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
 from stepscope.serve.profiles.types import (
     Allocation,
@@ -94,21 +95,16 @@ def device_of(
     names = [
         device.name for device in trace.devices if (device.rank, device.index) == (memory.rank, memory.device)
     ]
-    return MemoryDevice(
-        rank=memory.rank,
-        device=memory.device,
+    return projection(
+        MemoryDevice,
+        memory,
         name=(names[0] if names else "") or ("Host" if memory.device < 0 else f"Device {memory.device}"),
-        events=memory.events,
-        baseline_bytes=memory.baseline_bytes,
         peak_ns=peak.time_ns,
         peak_step=peak.step if peak.step >= 0 else None,
         peak_bytes=peak.bytes,
         held_bytes=peak.held_bytes,
         before_bytes=peak.before_bytes,
         reserved_bytes=memory.peak_reserved_bytes or None,
-        capacity_bytes=memory.capacity_bytes,
-        out_of_memory=memory.out_of_memory,
-        by_address=memory.by_address,
         holders={key: holders for key, holders in by.items() if holders},
         category_missing=peak.category_missing,
         steps=steps_of(trace, memory, made),

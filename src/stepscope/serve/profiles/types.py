@@ -14,7 +14,8 @@ from stepscope.analyze.advise import Finding
 from stepscope.analyze.breakdown import StepBreakdown
 from stepscope.analyze.diff import Change
 from stepscope.analyze.history import HistoryLine
-from stepscope.analyze.memory import PeakHolder
+from stepscope.analyze.kernel_details import KernelDetail, Launch, Rate
+from stepscope.analyze.memory import DeviceMemory, PeakHolder
 from stepscope.analyze.peaks import PeakRates
 from stepscope.serve.encode import projected
 from stepscope.serve.types import Column
@@ -480,55 +481,13 @@ class DiffAnswer(msgspec.Struct, frozen=True):
     """The same in a terminal."""
 
 
-class KernelRow(msgspec.Struct, frozen=True):
+@projected(KernelDetail, Launch, Rate, without=("total_ns", "longest_row", "launch", "rate"))
+class KernelRow:
     """All work of one name and kind; None is what was not recorded."""
 
-    name: str
     kind: str
     """``kernel memcpy memset collective send_recv``, or ``host_op`` where no device was recorded."""
-    calls: int
-    share_ratio: float
-    step_mean_ns: float
-    """Per step, over all steps that count; one without it counts as 0."""
-    step_min_ns: float
-    step_median_ns: float
-    step_max_ns: float
-    call_mean_ns: float
-    call_min_ns: int
-    call_max_ns: int
     longest: Related
-    operators: list[str]
-    """The operators that launched most of its time, at most three."""
-    tensor_core: bool | None
-    """According to its name; None if names do not say."""
-    grid_least: int | None
-    grid_most: int | None
-    block_least: int | None
-    block_most: int | None
-    registers: int | None
-    shared_bytes: int | None
-    occupancy_ratio: float | None
-    blocks_per_multiprocessor: float | None
-    delay_median_ns: float | None
-    """Time from the end of the launching call to the start of the work."""
-    delay_max_ns: int | None
-    flops: int | None
-    flops_per_second: float | None
-    bytes: int | None
-    bytes_recorded: bool
-    """False: they are the least that its operations must move."""
-    bytes_per_second: float | None
-    intensity: float | None
-    """Operations per byte."""
-    number_format: str
-    attainable_flops_per_second: float | None
-    efficiency_ratio: float | None
-    bound: str | None
-    """``compute`` or ``memory``."""
-    counted_calls: int
-    """Calls whose operations or bytes are known."""
-    by_step_ns: list[float] | None
-    """In the order of the answer's steps; None if that would be too much."""
 
 
 class KernelAnswer(msgspec.Struct, frozen=True):
@@ -597,14 +556,11 @@ class AllocatorEvent(msgspec.Struct, frozen=True):
     row: int | None
 
 
-class MemoryDevice(msgspec.Struct, frozen=True):
+@projected(DeviceMemory, without=("peak", "peak_reserved_bytes"))
+class MemoryDevice:
     """Memory of one device of one rank, or of its host (device -1)."""
 
-    rank: int
-    device: int
     name: str
-    events: int
-    baseline_bytes: int | None
     peak_ns: int
     peak_step: int | None
     peak_bytes: int
@@ -613,10 +569,6 @@ class MemoryDevice(msgspec.Struct, frozen=True):
     """Held at the peak by what was allocated before the recording."""
     reserved_bytes: int | None
     """The allocator's own peak."""
-    capacity_bytes: int | None
-    out_of_memory: int
-    by_address: bool
-    """Whether frees were matched by address; else by size, which is less sure."""
     holders: dict[str, tuple[PeakHolder, ...]]
     """At the peak, by ``category scope operator phase stack``, those that could be told."""
     category_missing: tuple[str, ...]

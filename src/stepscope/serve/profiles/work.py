@@ -6,13 +6,13 @@ import shlex
 from collections.abc import Callable
 from typing import Annotated, TypeVar
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 
 from stepscope.analyze.critical_path import BOUNDS, CriticalPath, critical_paths
 from stepscope.analyze.overlap import blocking, overlap_by_step
 from stepscope.analyze.shapes import shape_table
+from stepscope.serve.encode import projection
 from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
 from stepscope.serve.profiles.work_types import (
     DeviceOverlap,
@@ -92,12 +92,10 @@ def _step_path(trace: Trace, path: CriticalPath, most: int) -> StepPath:
     pieces = path.pieces
     longest = np.sort(np.argsort(-pieces.duration_ns, kind="stable")[:most])
     rows = pieces.row[longest].tolist()
-    return StepPath(
-        rank=path.rank,
+    return projection(
+        StepPath,
+        path,
         number=path.step,
-        start_ns=path.start_ns,
-        end_ns=path.end_ns,
-        by_bound_ns=path.by_bound_ns,
         parts=path.top,
         pieces=[
             PathPiece(start, duration, BOUNDS[bound], row if row >= 0 else None,
@@ -109,7 +107,6 @@ def _step_path(trace: Trace, path: CriticalPath, most: int) -> StepPath:
         ],
         pieces_total=len(pieces.row),
         pieces_ns=int(pieces.duration_ns[longest].sum()),
-        notes=list(path.notes),
     )  # fmt: skip
 
 
@@ -120,9 +117,8 @@ def overlaps(profile: OpenProfile, steps: Steps = "") -> OverlapAnswer:
     Raises:
         Refusal: No such steps, or no work of a device was recorded.
     """
-    answer = _asked(profile, steps, "overlap", lambda trace: blocking(trace, overlap_by_step(trace)))
-    rows = msgspec.convert(answer, list[DeviceOverlap], from_attributes=True)
-    return OverlapAnswer(profile.path, rows)
+    rows = _asked(profile, steps, "overlap", lambda trace: blocking(trace, overlap_by_step(trace)))
+    return OverlapAnswer(profile.path, [projection(DeviceOverlap, row) for row in rows])
 
 
 def _command(*words: str) -> str:

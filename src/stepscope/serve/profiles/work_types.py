@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import msgspec
 
-from stepscope.analyze.critical_path import PathPart
+from stepscope.analyze.critical_path import CriticalPath, PathPart
+from stepscope.analyze.overlap import Overlap
 from stepscope.analyze.peaks import PeakRates
 from stepscope.analyze.roofline import StepRoof
 from stepscope.analyze.shapes import ShapeRow
+from stepscope.serve.encode import projected
 
 
 class ShapesAnswer(msgspec.Struct, frozen=True):
@@ -41,17 +43,12 @@ class PathPiece(msgspec.Struct, frozen=True):
     name: str
 
 
-class StepPath(msgspec.Struct, frozen=True):
+@projected(CriticalPath, without=("step", "top"))
+class StepPath:
     """The critical path of one step of one rank: what it waited for, without a gap."""
 
-    rank: int
     number: int
     """-1: no steps were marked, and this is all that the rank recorded."""
-    start_ns: int
-    end_ns: int
-    """When the last work that the step launched ended; this may be after the step itself."""
-    by_bound_ns: dict[str, int]
-    """They add up to ``end_ns - start_ns``."""
     parts: tuple[PathPart, ...]
     """Most time first, at most 50."""
     pieces: list[PathPiece]
@@ -59,7 +56,6 @@ class StepPath(msgspec.Struct, frozen=True):
     pieces_total: int
     pieces_ns: int
     """Time of the pieces that are listed."""
-    notes: list[str]
 
 
 class PathAnswer(msgspec.Struct, frozen=True):
@@ -73,24 +69,15 @@ class PathAnswer(msgspec.Struct, frozen=True):
     """The text that a terminal prints."""
 
 
-class DeviceOverlap(msgspec.Struct, frozen=True):
+@projected(Overlap, without=("end_ns",))
+class DeviceOverlap:
     """How one device spent one step; compute, exposed communication, exposed copy and idle fill it."""
 
-    rank: int
-    device: int
-    step: int
-    """-1: no steps were marked."""
-    start_ns: int
     window_ns: int
-    compute_ns: int
-    communication_ns: int
-    copy_ns: int
     exposed_communication_ns: int
     """Nothing was computed meanwhile."""
     exposed_copy_ns: int
     """Nothing was computed or communicated meanwhile."""
-    blocking_communication_ns: int | None
-    """The part of the exposed communication that lies on the critical path; None if there is none."""
     idle_ns: int
     overlap_ratio: float | None
     """Share of communication behind computation; None if there is none."""
