@@ -244,11 +244,12 @@ def access_for(
             "--allow-host '*' without a token would let any web page read these runs",
             hint="leave --no-token out, or name the host",
         )
+    name = socket.gethostname().lower()  # a name server could take seconds to give another
     return Access(
         host=host,
         allowed=allowed,
         token=token,
-        names=frozenset() if is_loopback(host) else machine_names(),
+        names=frozenset() if is_loopback(host) else frozenset({name, name.split(".")[0]}) - {""},
         embed=origins(embed),
         read_only=read_only,
         directory=directory,
@@ -279,12 +280,6 @@ def origins(words: Iterable[str]) -> tuple[str, ...]:
             )
         names += NOTEBOOK_ORIGINS if word == NOTEBOOK else (word.lower(),)
     return tuple(dict.fromkeys(names))
-
-
-def machine_names() -> frozenset[str]:
-    """Return the names of this machine; asks no name server, which could take seconds."""
-    name = socket.gethostname().lower()
-    return frozenset({name, name.split(".")[0]}) - {""}
 
 
 def host_name(place: str) -> str | None:

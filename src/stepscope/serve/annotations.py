@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from stepscope.errors import LogDirectoryError, UnknownRunError, UsageError
+from stepscope.errors import LogDirectoryError, UsageError
 from stepscope.names.meanings import Described, meanings_at
 from stepscope.serve.annotation_types import (
     MeaningChange,
@@ -22,6 +22,7 @@ from stepscope.serve.annotation_types import (
     ViewList,
     ViewSave,
 )  # fmt: skip
+from stepscope.serve.reply import run_of
 from stepscope.serve.routes import Backend, get, post
 from stepscope.store import Log
 from stepscope.store.annotations import Notes, SavedViews, Trash, correct
@@ -116,12 +117,8 @@ class Annotations:
         return TrashList(Trash(self.log_dir).all())
 
     def _known(self, run: str) -> Log:
-        log = self.log()
-        if log is None:
-            raise UnknownRunError(f"no run {run!r}", hint="nothing has been read yet")
         self._writable()
-        log.run(run)
-        return log
+        return run_of(self.log(), run)[0]
 
     def _writable(self) -> None:
         log = self.log()

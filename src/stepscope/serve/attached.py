@@ -32,19 +32,15 @@ def end_with_starter(end: Callable[[], None]) -> None:
 
 
 def _watch(starter: int, end: Callable[[], None]) -> None:
-    _wait_for_end(starter)
-    end()
-    time.sleep(GRACE_S)  # the process ends meanwhile
-    os._exit(0)
-
-
-def _wait_for_end(starter: int) -> None:
     watched = [0]
     with suppress(OSError, AttributeError):  # an old kernel, or none that has it
         watched.append(os.pidfd_open(starter))
     ended = False
     while not ended and os.getppid() == starter:
         ended = _ended(watched)
+    end()
+    time.sleep(GRACE_S)  # the process ends meanwhile
+    os._exit(0)
 
 
 def _ended(watched: list[int]) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from stepscope.files import run_directory
-from stepscope.serve.reply import Refusal, refusing
+from stepscope.serve.reply import run_of
 from stepscope.serve.routes import get, post
 from stepscope.serve.types import (
     Capture,
@@ -85,10 +85,8 @@ def directory_of(log: Log | None, name: str) -> Path:
     Raises:
         Refusal: There is no such run.
     """
-    with refusing():
-        if log is not None:
-            return run_directory(log.path, log.run(name).name)
-    raise Refusal(404, f"no run {name!r}: nothing has been read yet", "try again in a moment")
+    log, stored = run_of(log, name)
+    return run_directory(log.path, stored.name)
 
 
 def capture_of(facts: dict[str, object], summary: dict[str, object] | None, run: str) -> Capture:

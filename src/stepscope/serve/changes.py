@@ -113,7 +113,13 @@ class ChangeAnswers:
             groups = own
             for compared in others:
                 groups = only_in(groups, compared)
-            sent = [group_of(group) for group in groups[:MAX_GROUPS]]
+            sent = [
+                ChangeLogGroup(
+                    group.first_step, group.last_step, group.wall, group.main, group.text,
+                    list(map(change_of, group.changes)),
+                )
+                for group in groups[:MAX_GROUPS]
+            ]  # fmt: skip
             before = step_time_before(runs[0], own)
             body = encoded(ChangeLog(run, sent, before, max(len(groups) - MAX_GROUPS, 0)))
             self._answers.put((run, other), (state, body))
@@ -165,12 +171,6 @@ def _usual(run: StoredRun, timed: StepTag, step: int) -> float | None:
     steps, values = points_of(run.columns(timed.tag))
     values = values[(steps < step) & np.isfinite(values)][-RECENT:]
     return median(values) if len(values) else None
-
-
-def group_of(group: ChangeGroup) -> ChangeLogGroup:
-    """Return a group as it travels."""
-    changes = [change_of(change) for change in group.changes]
-    return ChangeLogGroup(group.first_step, group.last_step, group.wall, group.main, group.text, changes)
 
 
 def change_of(logged: LoggedChange) -> ChangeLogLine:

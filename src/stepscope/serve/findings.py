@@ -120,13 +120,8 @@ def forecast_of(tag: str, forecast: Forecast) -> RunForecast:
     )
 
 
-def rank_fact(tag: str) -> RankFact | None:
-    """Return the quantity of the ranks that a finding is about; None if it is about a series."""
-    if tag == RANKS_LOSS:
-        return "loss"
-    return "own_work_s" if tag == RANKS_STAGES else None
-
-
+FACTS: dict[str, RankFact] = {RANKS_LOSS: "loss", RANKS_STAGES: "own_work_s"}
+"""The quantity of the ranks that shows a finding, by the tag of the finding; of all others a chart does."""
 _OF_HOST = ("host-bound", "host-callback", "launch-bound", "python-overhead", "sync-points")
 IN_PROFILE = {
     "data-wait": ("input-bound",),
@@ -150,7 +145,7 @@ def finding_of(finding: Finding) -> RunFinding:
         finding,
         part=finding.run,
         since_step=finding.since,
-        fact=rank_fact(finding.tag),
+        fact=FACTS.get(finding.tag),
         in_profile=in_profile(finding),
         values=plain(finding.values),
         threshold=plain(finding.threshold),

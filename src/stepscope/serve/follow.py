@@ -187,12 +187,15 @@ class LogFollower:
 
     def report_failure(self, failure: str | None) -> None:
         """Report once to page and user when reading begins to fail, and when it works again."""
+        import msgspec
+
         from stepscope.serve.summary import problems_of
 
         problems = [] if failure is None else [Problem("unreadable", 1, None, failure)]
         if self.log is not None:
             problems += problems_of(self.log.problems, self.log)
-        self.feed.log = replace_log(self.feed.log, exists=self.log_dir.exists(), problems=problems)
+        exists = self.log_dir.exists()
+        self.feed.log = msgspec.structs.replace(self.feed.log, exists=exists, problems=problems)
         if failure != self.failure:
             self.report(failure if failure is not None else "reading works again")
             self.failure = failure
@@ -210,13 +213,6 @@ def load_store() -> None:
 def prepare() -> None:
     """Import the modules that draw charts: a page that now knows the runs makes room for them, then asks."""
     import stepscope.serve.series  # noqa: F401
-
-
-def replace_log(log: LogSummary, *, exists: bool, problems: list[Problem]) -> LogSummary:
-    """Return the summary with the facts that can change."""
-    import msgspec
-
-    return msgspec.structs.replace(log, exists=exists, problems=problems)
 
 
 def copy_of(url: str) -> Path:

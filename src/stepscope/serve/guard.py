@@ -243,7 +243,9 @@ class Guard:
         if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             # A redirect would still count as the other site's and not carry a strict cookie; a page of ours
             # does.
-            response: Response = Response(refresh_page(target), media_type="text/html")
+            refresh = f'<meta http-equiv="refresh" content="0;url={html.escape(target)}">'
+            document = f"<!doctype html><title>Stepscope</title>{refresh}"
+            response: Response = Response(document, media_type="text/html")
         else:
             response = RedirectResponse(target, 303)
         if place is not None:
@@ -265,12 +267,6 @@ def cookies(headers: Headers) -> dict[str, str]:
     """Return the cookies of a request."""
     # Not http.cookies, which gives up at the first odd cookie of another server on this host.
     return cookie_parser(headers.get("cookie", ""))
-
-
-def refresh_page(target: str) -> str:
-    """Return a page that redirects by itself."""
-    address = html.escape(target)
-    return f'<!doctype html><title>Stepscope</title><meta http-equiv="refresh" content="0;url={address}">'
 
 
 def check_body(method: str, headers: Headers) -> None:

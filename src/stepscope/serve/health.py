@@ -262,18 +262,13 @@ def joined(verdict: Verdict, written: list[WrittenFinding]) -> Verdict:
         if at is None and note.tag == RANKS_LOSS and (note.rule, note.rank) in ranks:
             continue  # seen live at another step, where a rank's numbers came late
         if at is None:
-            findings.append(as_finding(note))
+            facts = {field.name: getattr(note, field.name) for field in fields(Finding)}
+            findings.append(Finding(**facts | {"number": note.number or 0}))
         else:
             seen = findings[at]
             stack, batches = note.stack or seen.stack, note.batches or seen.batches
             findings[at] = replace(seen, stack=stack, batches=batches, rewind=note.rewind or seen.rewind)
     return with_findings(replace(verdict, findings=[]), findings)
-
-
-def as_finding(written: WrittenFinding) -> Finding:
-    """Return a finding that a run wrote."""
-    facts = {field.name: getattr(written, field.name) for field in fields(Finding)}
-    return Finding(**facts | {"number": written.number or 0})
 
 
 # --- ranks ------------------------------------------------------------------------------------------

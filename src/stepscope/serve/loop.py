@@ -116,7 +116,7 @@ class Protocol(H11Protocol):
         """Stop the clock when a head is complete; start it when another begins."""
         super().data_received(data)
         self.all.heard(self)
-        if self.waits_for_head():
+        if self.conn.trailing_data[0] and self.idle:  # part of a head, and no more
             if self.head_timer is None:
                 self.watch_head()
         elif self.head_timer is not None:
@@ -160,10 +160,6 @@ class Protocol(H11Protocol):
     def drop(self) -> None:
         """Close the connection at once, whatever is still to be sent."""
         self.transport.abort()
-
-    def waits_for_head(self) -> bool:
-        """Return whether part of a request head, and no more, has come."""
-        return bool(self.conn.trailing_data[0]) and (self.cycle is None or self.cycle.response_complete)
 
     def watch_head(self) -> None:
         """Close the connection if its head is not complete in time."""

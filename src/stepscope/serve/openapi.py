@@ -74,13 +74,15 @@ def messages() -> list[type]:
 
 
 def _operation(route: Route) -> dict[str, Any]:
+    failure = {JSON: {"schema": _schema(Failure)}}
+    refusals = {status: {"description": why, "content": failure} for status, why in REFUSALS.items()}
     described = route.message if is_message(route.message) else route.handler
     operation: dict[str, Any] = {
         "operationId": route.address.replace("/", "_").replace(".", "_"),
         "summary": (inspect.getdoc(described) or "").partition("\n")[0].replace("``", ""),
         "tags": [route.handler.__module__.split(".")[2]],
         "parameters": [_parameter(parameter) for parameter in route.parameters],
-        "responses": {"200": _success(route), **{status: _refusal(why) for status, why in REFUSALS.items()}},
+        "responses": {"200": _success(route), **refusals},
     }
     if route.options:
         operation["parameters"].append(
@@ -127,10 +129,6 @@ def _success(route: Route) -> dict[str, Any]:
         )
         content[FRAME] = {"x-frame-header": _schema(route.message)}
     return answer
-
-
-def _refusal(why: str) -> dict[str, Any]:
-    return {"description": why, "content": {JSON: {"schema": _schema(Failure)}}}
 
 
 def _schema(kind: Any) -> dict[str, Any]:

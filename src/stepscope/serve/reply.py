@@ -63,16 +63,19 @@ _STATUSES: dict[type[StepscopeError], int] = {
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
+def refusing(statuses: Mapping[type[StepscopeError], int] = _STATUSES) -> Iterator[None]:
     """Refuse the request if an error within says that it cannot be answered.
+
+    Args:
+        statuses: The HTTP status of each kind of error.
 
     Raises:
         Refusal: With the error's text, its hint and its status.
     """
     try:
         yield
-    except tuple(_STATUSES) as error:
-        status = next(status for kind, status in _STATUSES.items() if isinstance(error, kind))
+    except tuple(statuses) as error:
+        status = next(status for kind, status in statuses.items() if isinstance(error, kind))
         raise Refusal(status, error.message, error.hint) from None
 
 

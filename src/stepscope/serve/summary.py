@@ -97,7 +97,7 @@ def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSum
     info = run.info
     state, reason = run.condition(now=now)
     costs = recording_costs(run)
-    left = run.time_left
+    left, dropped = run.time_left, last_value(run, "stepscope/dropped_points")
     return RunSummary(
         name=run.name,
         base=run.base,
@@ -124,7 +124,7 @@ def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSum
         overhead_ratio=costs.ratio,
         profiles_ratio=costs.profiles_ratio,
         overhead_us_per_step=costs.us_per_step,
-        dropped=whole(last_value(run, "stepscope/dropped_points")),
+        dropped=None if dropped is None else int(dropped),
         steps_per_second=run.steps_per_second,
         step_time=step_time(run),
         eta_seconds=None if left is None else left.seconds,
@@ -192,18 +192,16 @@ def newest_s(run: StoredRun, timed: StepTag) -> float | None:
 
 
 def problems_of(problems: list[Problem], log: Log) -> list[Problem]:
-    """Return problems with their files named from the log directory, the first hundred of them."""
+    """Return the first hundred problems, their files relative to the log directory or the home."""
+    home = str(Path.home())  # clients need not know where it or the log directory lies
     shown = [
-        replace(problem, file=problem.file and shown_path(problem.file, log))
+        replace(
+            problem, file=problem.file and problem.file.removeprefix(f"{log.path}/").replace(home, "~", 1)
+        )
         for problem in problems[:MAX_PROBLEMS]
     ]
     left = len(problems) - len(shown)
     return shown + ([Problem("more", left, None, f"{left} more problems")] if left else [])
-
-
-def shown_path(path: str, log: Log) -> str:
-    """Return a path relative to the log directory or the home, whose location clients need not know."""
-    return path.removeprefix(f"{log.path}/").replace(str(Path.home()), "~", 1)
 
 
 def last_value(run: StoredRun, tag: str) -> float | None:
@@ -212,8 +210,3 @@ def last_value(run: StoredRun, tag: str) -> float | None:
         return None
     value = float(run.columns(tag)[-1].last.value)
     return value if math.isfinite(value) else None
-
-
-def whole(value: float | None) -> int | None:
-    """Return a count as the integer that it is."""
-    return None if value is None else int(value)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from stepscope.serve.profiles.category import categories
 from stepscope.serve.profiles.reader import ProfileReader
 from stepscope.serve.profiles.tracks import Track, tracks
 from stepscope.serve.profiles.types import ReadingProgress
-from stepscope.serve.reply import Refusal
+from stepscope.serve.reply import Refusal, refusing
 from stepscope.serve.routes import LARGEST, Backend, provide
 from stepscope.store import Log
 from stepscope.trace import Trace, load_trace
@@ -58,6 +58,14 @@ End = Annotated[
 ]
 Lanes = Annotated[list[int] | None, Meta(description="numbers of lanes, separated by commas; default: all")]
 Pixels = Annotated[int, Meta(ge=1, le=MAX_PIXELS, description="width of the picture")]
+
+
+class locked(cached_property[Answer]):  # noqa: N801  a decorator
+    """A value of a profile that is computed once, by one thread."""
+
+    def __get__(self, profile: Any, owner: type | None = None) -> Answer:  # type: ignore[override]
+        with profile._lock:
+            return cast(Answer, super().__get__(profile, owner))
 
 
 class OpenProfile:
@@ -107,27 +115,42 @@ class OpenProfile:
                 self._answers.put(key, known)
             return known[0]  # type: ignore[return-value]
 
-    @cached_property
-    def _tfprof(self) -> TfprofProfile | None:
+    @locked
+    def tfprof(self) -> TfprofProfile | None:
+        """The profile as tfprof sees it, if it is one of tfprof's own."""
         read = find_profile(self.place) if self.place is not None else None
         if read is not None and self._reader is not None and self.place is not None:
             self._reader.check_tfprof(self.place)
         return read() if read is not None else None
 
     @property
-    def tfprof(self) -> TfprofProfile | None:
-        """The profile as tfprof sees it, if it is one of tfprof's own."""
-        with self._lock:
-            return self._tfprof
-
-    @property
     def nbytes(self) -> int:
         """Memory it takes: the trace, 30 bytes an event for the index, 1 for the categories."""
         return self.trace.nbytes + 31 * len(self.trace)
 
-    @cached_property
-    def _timeline(self) -> Timeline:
+    @locked
+    def timeline(self) -> Timeline:
+        """The index for drawing."""
         return Timeline(self.trace)
+
+    @locked
+    def category(self) -> npt.NDArray[np.uint8]:
+        """Category of every event."""
+        return categories(self.trace)
+
+    @locked
+    def tracks(self) -> tuple[Track, ...]:
+        """Memory, counters and tensors over time."""
+        return tracks(self.trace)
+
+    @locked
+    def facts(self) -> Facts:
+        """The facts that rules judge, the steps' breakdown among them."""
+        return Facts(self.trace)
+
+    @locked
+    def advice(self) -> Advice:
+        return advise(self.facts)
 
     @property
     def sampled(self) -> dict[int, Sampled]:
@@ -136,51 +159,6 @@ class OpenProfile:
             ("sampled",),
             lambda: {rank: Sampled(samples) for rank, samples in load_samples(self.trace).items()},
         )
-
-    @cached_property
-    def _category(self) -> npt.NDArray[np.uint8]:
-        return categories(self.trace)
-
-    @cached_property
-    def _tracks(self) -> tuple[Track, ...]:
-        return tracks(self.trace)
-
-    @cached_property
-    def _facts(self) -> Facts:
-        return Facts(self.trace)
-
-    @cached_property
-    def _advice(self) -> Advice:
-        return advise(self._facts)
-
-    @property
-    def timeline(self) -> Timeline:
-        """The index for drawing."""
-        with self._lock:
-            return self._timeline
-
-    @property
-    def category(self) -> npt.NDArray[np.uint8]:
-        """Category of every event."""
-        with self._lock:
-            return self._category
-
-    @property
-    def tracks(self) -> tuple[Track, ...]:
-        """Memory, counters and tensors over time."""
-        with self._lock:
-            return self._tracks
-
-    @property
-    def facts(self) -> Facts:
-        """The facts that rules judge, the steps' breakdown among them."""
-        with self._lock:
-            return self._facts
-
-    @property
-    def advice(self) -> Advice:
-        with self._lock:
-            return self._advice
 
     @cached_property
     def end_ns(self) -> int:
@@ -267,10 +245,8 @@ class Profiles:
         log = self._log()
         if log is None or log.mirror is None or not (names := parts_of(path, log.mirror.elsewhere)):
             return
-        try:
+        with refusing({LogDirectoryError: 422}):
             log.mirror.fetch(names)
-        except LogDirectoryError as error:
-            raise Refusal(422, error.message, error.hint) from error
 
     @routes.get("profile/reading")
     async def progress(self, path: Annotated[str, Meta(description=PATH)]) -> ReadingProgress:
@@ -283,13 +259,11 @@ class Profiles:
         return progress or ReadingProgress("idle", 0, 0)
 
     def _read(self, place: Path) -> Trace:
-        try:
+        with refusing({TraceError: 422}):
             if self._reader is None:
                 return load_trace(place, cache=self.cache)
             cached = load_cached(place) if self.cache and place.is_file() else None
             return with_rank_of(cached, place) if cached else self._reader.read(place, cache=self.cache)
-        except TraceError as error:
-            raise Refusal(422, error.message, error.hint) from error
 
     def _place(self, path: str) -> Path:
         """Return the file, refused if it leaves the log directory or its run's, links followed.

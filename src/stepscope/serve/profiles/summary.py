@@ -71,16 +71,11 @@ def finding_of(one: Finding) -> ProfileFinding:
         ProfileFinding,
         one,
         evidence=one.evidence_lines,
-        look=look_for(one),
+        look=str(one.events[0]["name"]) if one.events else None,
         gain=one.gain_text,
         place=FindingPlace(**{name: one.place.get(name) for name in FindingPlace.__struct_fields__}),
         events=[FindingEvent(**event) for event in one.events],
     )
-
-
-def look_for(finding: Finding) -> str | None:
-    """Return the name of the events that a finding is about, as far as its rule names them."""
-    return str(finding.events[0]["name"]) if finding.events else None
 
 
 def device_top(profile: OpenProfile) -> list[ProfileTop] | None:

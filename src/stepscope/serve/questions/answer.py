@@ -89,9 +89,9 @@ class Answer:
     def text(self) -> str:
         """The answer as text: one line a row, cells apart by tabs."""
         parts = ["\n".join(map(plain_line, self.lines))]
-        parts += [
-            "\n".join(map(_line, [(f"{table.name}:", *table.columns), *table.rows])) for table in self.tables
-        ]
+        for table in self.tables:
+            lines = [(f"{table.name}:", *table.columns), *table.rows]
+            parts.append("\n".join("\t".join(map(_cell, line)) for line in lines))
         if self.quotes:
             parts += [DATA, *(quoted(quote) for quote in self.quotes)]
         return "\n\n".join(filter(None, [*parts, self.left_out])) + "\n"
@@ -149,7 +149,11 @@ def fitted(answer: Answer, budget: int = BUDGET, written: Written = as_text) -> 
         return len(written(answer))
 
     whole, limit = tuple(table for table in answer.tables if table.rows), budget * CHARACTERS
-    made = replace(answer, tables=tuple(map(_rounded, whole)) if budget else whole)
+    if budget:
+        whole = tuple(
+            replace(table, rows=tuple(tuple(map(rounded, row)) for row in table.rows)) for table in whole
+        )
+    made = replace(answer, tables=whole)
     made = replace(made, left_out=_left_out(made, made, budget))
     if not budget or size(made) <= limit:
         return made
@@ -172,14 +176,6 @@ def rounded(value: Cell) -> Cell:
     if not math.isfinite(value):
         return str(value)
     return float(f"{value:.4g}") if abs(value) < 1000 else float(round(value))
-
-
-def _rounded(table: Table) -> Table:
-    return replace(table, rows=tuple(tuple(map(rounded, row)) for row in table.rows))
-
-
-def _line(cells: Sequence[Cell]) -> str:
-    return "\t".join(_cell(cell) for cell in cells)
 
 
 def _cell(value: Cell) -> str:

@@ -12,7 +12,7 @@ from stepscope.errors import ServeError, StepscopeError
 from stepscope.serve.questions.answer import BUDGET, Answer, Written, as_text, fitted
 from stepscope.serve.questions.declare import answered, question_of
 from stepscope.serve.questions.desk import Desk
-from stepscope.serve.reply import Refusal
+from stepscope.serve.reply import refusing
 from stepscope.serve.routes import post as posted
 
 ANSWER_S = 120.0
@@ -31,10 +31,8 @@ class AskRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @posted("ask", reads=True)
 def answer_of(desk: Desk, body: AskRequest) -> Answer:
     """Answer a question within a budget of tokens."""
-    try:
+    with refusing({StepscopeError: 422}):
         return answered(body.question, desk, body.parameters, body.budget)
-    except StepscopeError as error:
-        raise Refusal(422, error.message, error.hint) from None
 
 
 def ask(

@@ -60,7 +60,8 @@ class Drawing:
         for x, y, colour in self.dots:
             draw.ellipse((x - 2, y - 2, x + 2, y + 2), fill=ink.get(colour, colour))
         for x, y, text, colour in self.texts:
-            draw.text((x, y), _latin(text), fill=ink.get(colour, colour), font=font)
+            shown = text.encode("latin-1", "replace").decode("latin-1")  # what the built-in font can draw
+            draw.text((x, y), shown, fill=ink.get(colour, colour), font=font)
         return encoded(canvas)
 
     def svg(self, title: str) -> str:
@@ -171,8 +172,3 @@ def encoded(picture: Image.Image) -> bytes:
     made = io.BytesIO()
     picture.save(made, "PNG", optimize=True)
     return made.getvalue()
-
-
-def _latin(text: str) -> str:
-    """Return what the built-in font can draw."""
-    return text.encode("latin-1", "replace").decode("latin-1")

@@ -66,12 +66,7 @@ class RunQuery(NamedTuple):
         return [run for run in runs if self.matches(run) and (self.archived or not run.archived)]
 
 
-def no_metric(run: RunSummary, name: str) -> float | None:
-    """Read no metric: for queries of facts and settings."""
-    return None
-
-
-def parse_query(text: str, metric: MetricReader = no_metric) -> RunQuery:
+def parse_query(text: str, metric: MetricReader = lambda run, name: None) -> RunQuery:
     """Read a query; every text is one, a half-typed one included.
 
     Args:
@@ -209,5 +204,5 @@ def unquote(text: str) -> str:
 
 
 def config_text(value: Any) -> str | int | float | None:
-    """Return a config value as a cell of a table."""
+    """Return a config value as a cell of a table, lists and the like as JSON."""
     return value if value is None or isinstance(value, (str, int, float)) else json.dumps(value, default=str)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -69,7 +69,7 @@ def runs(
     offset: Offset = 0,
 ) -> Answer:
     """List runs with state, step, settings that differ and last values."""
-    from stepscope.serve.values import metric_reader
+    from stepscope.serve.values import metric_reader, named
 
     summaries = desk.summaries()
     asked = parse_query(query, metric_reader(desk))
@@ -79,7 +79,11 @@ def runs(
     whole = counted(len(summaries), "run")
     match = "matches" if 1 in (len(matches), len(summaries)) else "match"
     lines = [f"{len(matches):,} of {whole} {match}" if query else whole]
-    if unknown := [key for key in asked.keys if not _is_known(key, summaries.values(), charts)]:
+    if unknown := [
+        key
+        for key in asked.keys
+        if named(charts, key) is None and not any(_has(summary, key) for summary in summaries.values())
+    ]:
         settings = {key for summary in summaries.values() for key in flatten(summary.config)}
         tags = {line.tag for chart in charts for line in chart.lines}
         near = hint_nearest(unknown[0], [*sorted(settings), *sorted(tags)], "config keys and tags")
@@ -99,7 +103,8 @@ def runs(
         summary for value, summary in keyed if not _orderable(value)
     ]
     page = ordered[offset : offset + limit]
-    shown = columns or (*(() if key in FACTS else (key,)), *_differing(page), *_telling(charts))
+    telling = [line.tag for chart in charts[:TELLING] for line in chart.lines][: 2 * TELLING]
+    shown = columns or (*(() if key in FACTS else (key,)), *_differing(page), *telling)
     shown = tuple(dict.fromkeys(shown))
     more = f"limit={limit} offset={offset + limit} shows the next" if offset + limit < len(ordered) else ""
     table = Table(
@@ -166,12 +171,6 @@ def _orderable(value: Cell) -> bool:
     return value is not None and not (isinstance(value, float) and math.isnan(value))
 
 
-def _is_known(key: str, runs: Iterable[RunSummary], charts: Sequence[Chart]) -> bool:
-    from stepscope.serve.values import named
-
-    return named(charts, key) is not None or any(_has(run, key) for run in runs)
-
-
 def _has(run: RunSummary, key: str) -> bool:
     return config_value(run, key) is not MISSING
 
@@ -182,10 +181,6 @@ def _differing(summaries: Sequence[RunSummary]) -> list[str]:
     distinct = {key: {str(flat.get(key, MISSING)) for flat in flats} for flat in flats for key in flat}
     keys = [key for key, values in distinct.items() if len(values) > 1]
     return sorted(keys, key=lambda key: len(distinct[key]))[:TELLING]
-
-
-def _telling(charts: Sequence[Chart]) -> list[str]:
-    return [line.tag for chart in charts[:TELLING] for line in chart.lines][: 2 * TELLING]
 
 
 @question

@@ -20,7 +20,7 @@ from stepscope.serve.questions.answer import beginning_of
 from stepscope.serve.questions.desk import Desk
 from stepscope.serve.questions.query import config_text
 from stepscope.serve.questions.runs import last_point
-from stepscope.serve.reply import Refusal
+from stepscope.serve.reply import refusing
 from stepscope.serve.routes import post
 from stepscope.serve.values import Reading, line_of, value_of
 from stepscope.store.info import flatten
@@ -96,10 +96,8 @@ class Sweep(msgspec.Struct, frozen=True):
 @post("sweep", reads=True)
 def sweep_answer(desk: Desk, body: SweepRequest) -> Sweep:
     """Answer the configurations of some runs."""
-    try:
+    with refusing({StepscopeError: 422}):
         return sweep_of(desk, body)
-    except StepscopeError as error:
-        raise Refusal(422, error.message, error.hint) from None
 
 
 def sweep_of(desk: Desk, asked: SweepRequest) -> Sweep:

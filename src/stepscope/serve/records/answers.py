@@ -11,9 +11,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from stepscope.errors import EventFileError
-from stepscope.events.kinds.audio import Clip
 from stepscope.events.kinds.image import EncodedImage, Images
-from stepscope.events.kinds.text import TextTable
 from stepscope.serve.records import graph
 from stepscope.serve.records.ask import SHOWN_MIMES, Tag, attempts_of, shown, thinned
 from stepscope.serve.records.types import (
@@ -26,7 +24,7 @@ from stepscope.serve.records.types import (
     RecordValue,
     TableCells,
 )
-from stepscope.serve.reply import File, Refusal
+from stepscope.serve.reply import File, Refusal, refusing
 from stepscope.serve.routes import FRAME, get
 from stepscope.store import RecordSeries as StoredSeries
 from stepscope.store import RecordTag, StoredRun
@@ -85,11 +83,9 @@ def blob(
     at = len(attempts[-1]) - 1 if at is None else at
     if at >= len(attempts[-1]):
         raise Refusal(400, f"no value {at}: there are {len(attempts[-1])}", "see api/v1/record of this tag")
-    try:
+    with refusing({EventFileError: 404}):
         series, place = attempts[-1].place(at)
         value = series[place]
-    except EventFileError as error:
-        raise Refusal(404, error.message, error.hint) from None
     blobs = blobs_of(value)
     if not blobs:
         raise Refusal(404, f"{tag!r} is of kind {series.kind}, which has no bytes", "see api/v1/record")
@@ -113,11 +109,9 @@ def graph_answer(
     tag = tag or (costs[-1] if costs else "")
     if tag and tag not in costs:
         raise Refusal(404, f"run {run.name!r} has no costs {tag!r}", f"it has {', '.join(costs) or 'none'}")
-    try:
+    with refusing({EventFileError: 404}):
         nodes = graph.nodes_of_run(run)
         taken = graph.costs_of(run.record(tag)[-1][-1]) if tag else []
-    except EventFileError as error:
-        raise Refusal(404, error.message, error.hint) from None
     return GraphAnswer(run.name, graph.with_flops(nodes, taken), costs, taken)
 
 
@@ -151,24 +145,9 @@ def as_rows(value: NDArray[Any]) -> dict[str, Any]:
     return {"rows": value.astype(float).tolist()}
 
 
-def as_texts(value: NDArray[Any]) -> dict[str, Any]:
-    """Return texts."""
-    return {"texts": value.reshape(-1).tolist(), "shape": list(value.shape)}
-
-
-def as_table(value: TextTable) -> dict[str, Any]:
-    """Return a table."""
-    return {"table": TableCells(list(value.columns), [list(row) for row in value.rows])}
-
-
 def as_pictures(value: Images) -> dict[str, Any]:
     """Return pictures or films."""
     return {"blobs": facts_of(value), "shape": [value.width, value.height]}
-
-
-def as_sounds(value: tuple[Clip, ...]) -> dict[str, Any]:
-    """Return sounds."""
-    return {"blobs": facts_of(value)}
 
 
 def as_array(value: Any) -> dict[str, Any]:
@@ -188,25 +167,25 @@ def as_facts(value: Any) -> dict[str, Any]:
     return {"facts": value if isinstance(value, dict) else None}
 
 
-def as_bytes(value: Any) -> dict[str, Any]:
-    """Return serialized messages."""
+def as_blobs(value: Any) -> dict[str, Any]:
+    """Return sounds, or serialized messages."""
     return {"blobs": facts_of(value)}
 
 
 SHAPES: dict[str, Callable[[Any], dict[str, Any]]] = {
     "histogram": as_rows,
     "pr_curve": as_rows,
-    "text": as_texts,
-    "table": as_table,
+    "text": lambda value: {"texts": value.reshape(-1).tolist(), "shape": list(value.shape)},
+    "table": lambda value: {"table": TableCells(list(value.columns), list(map(list, value.rows)))},
     "image": as_pictures,
     "video": as_pictures,
-    "audio": as_sounds,
+    "audio": as_blobs,
     "mesh": as_array,
     "tensor": as_array,
     "other": as_array,
-    "graph": as_bytes,
-    "run_metadata": as_bytes,
-    "keras_model": as_bytes,
+    "graph": as_blobs,
+    "run_metadata": as_blobs,
+    "keras_model": as_blobs,
 }
 
 

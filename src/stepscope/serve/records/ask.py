@@ -11,10 +11,10 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from stepscope.events.kinds.image import EncodedImage
-from stepscope.serve.reply import Refusal, refusing
+from stepscope.serve.reply import run_of
 from stepscope.serve.routes import provide
-from stepscope.store import Log, StoredRun
 from stepscope.store import RecordSeries as StoredSeries
+from stepscope.store import StoredRun
 from stepscope.store.series import last_words
 
 SHOWN_MIMES = frozenset(
@@ -34,15 +34,7 @@ Step = Annotated[
 ]
 
 
-def run_of(log: Log | None, name: str) -> StoredRun:
-    """Return a run by its name."""
-    if log is None:
-        raise Refusal(404, f"no run {name!r}: nothing has been read yet", "try again in a moment")
-    with refusing():
-        return log.run(name)
-
-
-provide(StoredRun, lambda backend, name: run_of(backend.log, name), "name of a run")
+provide(StoredRun, lambda backend, name: run_of(backend.log, name)[1], "name of a run")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from stepscope.serve.records.view_types import (
     NeighbourList,
     Reduction,
 )
-from stepscope.serve.reply import File, Refusal
+from stepscope.serve.reply import File, Refusal, refusing
 from stepscope.serve.routes import FRAME, get
 from stepscope.store import Log, StoredRun
 from stepscope.store.projector import Embedding, Labels, embeddings_of, file_of, labels_of, matrix_of, read
@@ -152,10 +152,8 @@ class EmbeddingAnswers:
         embedding, root = named(run, log, name)
         if not embedding.sprite_path:
             raise Refusal(404, f"{embedding.name!r:.200} has no pictures", "run.embedding(…, images=…)")
-        try:
+        with refusing({EventFileError: 404}):
             data = read(root, file_of(root, embedding.folder, embedding.sprite_path))
-        except EventFileError as error:
-            raise Refusal(404, error.message, error.hint) from None
         mime = (
             "image/png"
             if data[:8] == b"\x89PNG\r\n\x1a\n"
@@ -169,12 +167,10 @@ class EmbeddingAnswers:
     def of(self, run: StoredRun, log: Log | None, name: str | None) -> tuple[Embedding, Matrix, Stamp]:
         """Return an embedding with its vectors, and a stamp that changes when they do."""
         embedding, root = named(run, log, name)
-        try:
+        with refusing({EventFileError: 422}):
             stamp = stamp_of(root, embedding)
             known = self._matrices.get(stamp)
             matrix = matrix_of(root, embedding) if known is None else known
-        except EventFileError as error:
-            raise Refusal(422, error.message, error.hint) from None
         self._matrices.put(stamp, matrix)
         return embedding, matrix, stamp
 
@@ -266,10 +262,8 @@ def umap_projection(matrix: Matrix, axes: int) -> Projection:
 def named(run: StoredRun, log: Log | None, name: str | None) -> tuple[Embedding, Path]:
     """Return an embedding of a run, by default the last, and the folder that all files lie in."""
     assert log is not None
-    try:
+    with refusing({EventFileError: 422}):
         embeddings = embeddings_of(log, run.name)
-    except EventFileError as error:
-        raise Refusal(422, error.message, error.hint) from None
     if name is None:
         name = embeddings[-1].name if embeddings else ""
     for embedding in embeddings:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from functools import cached_property
@@ -15,8 +14,16 @@ from numpy.typing import NDArray
 from stepscope.errors import EventFileError, MissingPackageError
 from stepscope.events.kinds.text import TABLE_SUFFIX
 from stepscope.lru import Lru
-from stepscope.serve.questions.query import CHOICE, TOKEN, choice_test, number_of, text_of, unquote
-from stepscope.serve.records.ask import attempts_of, history, run_of
+from stepscope.serve.questions.query import (
+    CHOICE,
+    TOKEN,
+    choice_test,
+    config_text,
+    number_of,
+    text_of,
+    unquote,
+)
+from stepscope.serve.records.ask import attempts_of, history
 from stepscope.serve.records.view_types import (
     MAX_TABLE_ROWS,
     TableColumn,
@@ -25,7 +32,7 @@ from stepscope.serve.records.view_types import (
     TableRow,
     TableRows,
 )
-from stepscope.serve.reply import Refusal
+from stepscope.serve.reply import Refusal, run_of
 from stepscope.serve.routes import get
 from stepscope.store import Log, StoredRun
 from stepscope.store.tables import STEP, Columns, TableFile, tables_beside
@@ -129,7 +136,7 @@ class Table:
         self.columns = {
             name: Column(
                 [
-                    plain(cell)
+                    config_text(cell)
                     for (*_, columns), size in zip(pieces, sizes, strict=True)
                     for cell in columns.get(name) or [None] * size
                 ]
@@ -257,8 +264,7 @@ class TableAnswers:
         """Return all rows of a table, and what could not be read."""
         sources = []
         for name in runs:
-            stored = run_of(log, name)
-            assert log is not None
+            log, stored = run_of(log, name)
             source = sources_of(stored, tag, {} if has(stored, tag) else tables_beside(log, name))
             sources.append(source)
         if not any(sources):
@@ -332,11 +338,6 @@ def sources_of(run: StoredRun, tag: str, beside: dict[str, list[TableFile]]) -> 
 def cells_of(columns: Columns) -> int:
     """Return how many cells there are."""
     return sum(map(len, columns.values()))
-
-
-def plain(cell: Any) -> Any:
-    """Return a cell as it is sorted and compared; lists and the like as JSON."""
-    return cell if cell is None or isinstance(cell, (str, int, float)) else json.dumps(cell, default=str)
 
 
 def typed(name: str) -> str:
