@@ -22,7 +22,7 @@ from stepscope.errors import LogDirectoryError, ServeError, UnknownRunError, Usa
 from stepscope.events.kinds.text import TABLE_SUFFIX
 from stepscope.serve.page import NOT_BUILT, Page
 from stepscope.serve.rank_types import RankFact
-from stepscope.serve.records.view_types import MAX_TABLE_ROWS
+from stepscope.serve.records.tables import MAX_TABLE_ROWS
 from stepscope.serve.reply import Refusal
 from stepscope.serve.types import API
 from stepscope.urls import is_url

@@ -4,19 +4,81 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+
 from stepscope.analyze.parameter_server import bottleneck, holds_of, parts_of
+from stepscope.analyze.ranks.blame import Blame, WaitCost
+from stepscope.analyze.ranks.clocks import Clocks
+from stepscope.analyze.ranks.hangs import Suspect
 from stepscope.analyze.ranks.job import Job, job_of
-from stepscope.analyze.ranks.stragglers import needed
+from stepscope.analyze.ranks.path import RanksPath
+from stepscope.analyze.ranks.stragglers import SharedCause, Straggler, needed
+from stepscope.analyze.ranks.waits import Bandwidth, SlowGroup
+from stepscope.analyze.ranks.what_if import WhatIf
 from stepscope.errors import EmptyTraceError
-from stepscope.serve.profiles.job_types import (
-    JobAnswer,
-    JobCosts,
-    JobTask,
-    JobWait,
-)
 from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.reply import Refusal
 from stepscope.serve.routes import get
+
+
+class JobWait(msgspec.Struct, frozen=True):
+    """Waiting in collectives, of all ranks together."""
+
+    total_ns: int
+    transfer_ns: int
+    share_of_communication: float
+    collectives: int
+    needed: int | None
+    """Number of collectives needed to tell a slow rank from chance; None if as many were recorded."""
+
+
+class JobCosts(msgspec.Struct, frozen=True):
+    """All waiting, summed by one thing; the rows sum to it."""
+
+    by: str
+    """``host``, ``scope``, ``line`` or ``cause``."""
+    rows: tuple[WaitCost, ...]
+
+
+class JobTask(msgspec.Struct, frozen=True):
+    """A worker or a parameter server."""
+
+    task: str
+    server: bool
+    steps: int
+    receive_ratio: float
+    exposed_ratio: float
+    compute_ratio: float | None
+    """For a worker, the share of its steps in own compute; this, waiting and transfer sum to 1."""
+    waiting_ratio: float | None
+    transfer_ratio: float | None
+    holds_ratio: float | None
+    """For a server, the share of the workers' steps in which it holds them up."""
+    bottleneck: bool
+
+
+class JobAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profile/ranks?path=``: who waits for whom, because of what."""
+
+    path: str
+    source: str
+    """``profiles`` or ``dumps``."""
+    ranks: list[int]
+    missing: list[int]
+    clock: Clocks | None
+    wait: JobWait | None
+    bandwidth: tuple[Bandwidth, ...]
+    blame: tuple[Blame, ...]
+    costs: list[JobCosts]
+    critical_path: RanksPath | None
+    shared: SharedCause | None
+    slow_groups: tuple[SlowGroup, ...]
+    stragglers: tuple[Straggler, ...]
+    what_if: tuple[WhatIf, ...]
+    suspects: tuple[Suspect, ...]
+    tasks: list[JobTask]
+    notes: list[str]
+
 
 MAX_ROWS = 200
 """Rows of sums and of the critical path; the rest is shorter."""

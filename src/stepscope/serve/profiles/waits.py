@@ -4,17 +4,59 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 import numpy as np
 from msgspec import Meta
 
 from stepscope.analyze.idle import Gap, idle
 from stepscope.analyze.ranks.together import CLOCK_NOTES, WAITS_FOR
 from stepscope.errors import EmptyTraceError
-from stepscope.serve.profiles.job_types import GapsAnswer, RankWait, WaitsAnswer
 from stepscope.serve.profiles.open_profiles import End, OpenProfile, Start
 from stepscope.serve.routes import get
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import Ints
+
+
+class RankWait(msgspec.Struct, frozen=True):
+    """A rank in a collective until the last rank came."""
+
+    row: int
+    rank: int
+    lane: int
+    depth: int
+    start_ns: int
+    end_ns: int
+    """When the last rank came; not after the end of its own part."""
+    last_row: int
+    """The same collective on the rank that is waited for."""
+    last_rank: int
+    last_lane: int
+    last_depth: int
+    last_start_ns: int
+
+
+class WaitsAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profile/waits?path=&start=&end=&most=300``: who waits for whom in a window."""
+
+    path: str
+    waits: list[RankWait]
+    """The longest, in order of time."""
+    total: int
+    total_ns: int
+    """Number of all in the window."""
+    clocks: str
+    """How the ranks' times were put on one clock, or why not; empty for a single rank."""
+
+
+class GapsAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profile/gaps?path=&start=&end=&most=100``: when devices did nothing, and why."""
+
+    path: str
+    gaps: list[Gap]
+    """The longest, in order of time."""
+    total: int
+    """Gaps in the window, of the 2,000 longest of each device."""
+
 
 MAX_ROWS = 5_000
 GAPS = 2_000

@@ -6,25 +6,86 @@ import shlex
 from collections.abc import Callable
 from typing import Annotated, TypeVar
 
+import msgspec
 import numpy as np
 from msgspec import Meta
 
-from stepscope.analyze.critical_path import BOUNDS, CriticalPath, critical_paths
-from stepscope.analyze.overlap import blocking, overlap_by_step
-from stepscope.analyze.shapes import shape_table
-from stepscope.serve.encode import projection
+from stepscope.analyze.critical_path import BOUNDS, CriticalPath, PathPart, critical_paths
+from stepscope.analyze.overlap import Overlap, blocking, overlap_by_step
+from stepscope.analyze.shapes import ShapeTable, shape_table
+from stepscope.serve.encode import projected, projection
 from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
-from stepscope.serve.profiles.work_types import (
-    DeviceOverlap,
-    OverlapAnswer,
-    PathAnswer,
-    PathPiece,
-    ShapesAnswer,
-    StepPath,
-)
 from stepscope.serve.reply import refusing
 from stepscope.serve.routes import get
 from stepscope.trace.model import Trace
+
+
+@projected(ShapeTable)
+class ShapesAnswer:
+    """Answer of ``GET api/v1/profile/shapes?path=&steps=``: the work with most time first."""
+
+    path: str
+    command: str
+    """The same in a terminal."""
+
+
+class PathPiece(msgspec.Struct, frozen=True):
+    """One stretch of a critical path."""
+
+    start_ns: int
+    duration_ns: int
+    bound: str
+    row: int | None
+    """Name of the event that it belongs to."""
+    name: str
+
+
+@projected(CriticalPath, without=("step", "top"))
+class StepPath:
+    """The critical path of one step of one rank: what it waited for, without a gap."""
+
+    number: int
+    """-1: no steps were marked, and this is all that the rank recorded."""
+    parts: tuple[PathPart, ...]
+    """Most time first, at most 50."""
+    pieces: list[PathPiece]
+    """In order of time; only the longest if there are more than were requested."""
+    pieces_total: int
+    pieces_ns: int
+    """Time of the pieces that are listed."""
+
+
+class PathAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profile/path?path=&steps=&pieces=``."""
+
+    path: str
+    bounds: list[str]
+    """Every word that ``bound`` may be."""
+    steps: list[StepPath]
+    command: str
+    """The text that a terminal prints."""
+
+
+@projected(Overlap, without=("end_ns",))
+class DeviceOverlap:
+    """How one device spent one step; compute, exposed communication, exposed copy and idle fill it."""
+
+    window_ns: int
+    exposed_communication_ns: int
+    """Nothing was computed meanwhile."""
+    exposed_copy_ns: int
+    """Nothing was computed or communicated meanwhile."""
+    idle_ns: int
+    overlap_ratio: float | None
+    """Share of communication behind computation; None if there is none."""
+
+
+class OverlapAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/profile/overlap?path=&steps=``: what hides behind what."""
+
+    path: str
+    rows: list[DeviceOverlap]
+
 
 MOST_PARTS = 50
 MOST_PIECES = 100_000
@@ -51,16 +112,8 @@ def shapes(profile: OpenProfile, steps: Steps = "") -> ShapesAnswer:
         Refusal: No such steps, or no work whose operations can be counted.
     """
     table = _asked(profile, steps, "shapes", shape_table)
-    return ShapesAnswer(
-        path=profile.path,
-        rows=table.rows,
-        steps=table.steps,
-        peak=table.peak,
-        utilisation_ratio=table.utilisation_ratio,
-        counted_ratio=table.counted_ratio,
-        notes=list(table.notes),
-        command=_command("profile", "shapes", profile.path, steps),
-    )
+    command = _command("profile", "shapes", profile.path, steps)
+    return projection(ShapesAnswer, table, path=profile.path, command=command)
 
 
 @get("profile/path")

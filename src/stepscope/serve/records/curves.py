@@ -5,16 +5,62 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from stepscope.analyze.curves import average_precision, meaningful
 from stepscope.errors import EventFileError
 from stepscope.serve.records.ask import AttemptRecords, Step, Tag, attempts_of, history, thinned
-from stepscope.serve.records.view_types import MAX_CURVE_STEPS, CurveAnswer, CurveStep
 from stepscope.serve.reply import Refusal
 from stepscope.serve.routes import get
 from stepscope.store import RecordSeries as StoredSeries
 from stepscope.store import StoredRun
+
+MAX_CURVE_STEPS = 300
+"""Most steps of a curve for which the area is given."""
+
+
+class CurveStep(msgspec.Struct, frozen=True):
+    """One step at which a curve was recorded."""
+
+    at: int
+    """Its place among all steps of the curve."""
+    step: int
+    wall: float
+    area: float | None
+    """Average precision, 0 to 1; null: nothing was positive, or it cannot be read."""
+
+
+class CurveAnswer(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/curve?run=&tag=&step=``: a precision-recall curve.
+
+    Attempts follow each other; of a step that several recorded, the newest counts.
+    """
+
+    run: str
+    tag: str
+    writer: str
+    attempt: int
+    total: int
+    """Steps at which it was recorded."""
+    steps: list[CurveStep]
+    """Thinned evenly where they are many, the newest kept."""
+    step: int
+    """Step of the curve: the newest not after the requested one, or else the first."""
+    wall: float
+    error: str | None
+    """Why it cannot be read."""
+    thresholds: list[float]
+    """Evenly from 0 to 1, as far as anything reaches."""
+    true_positives: list[float]
+    false_positives: list[float]
+    true_negatives: list[float]
+    false_negatives: list[float]
+    precision: list[float]
+    recall: list[float]
+    area: float | None
+    """Average precision."""
+
 
 ROWS = ("true_positives", "false_positives", "true_negatives", "false_negatives", "precision", "recall")
 

@@ -10,8 +10,9 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 from msgspec import Meta
 
@@ -21,21 +22,84 @@ from stepscope.events.kinds.image import EncodedImage
 from stepscope.lru import Lru
 from stepscope.serve.frame import FrameArrays, pack
 from stepscope.serve.records.ask import SHOWN_MIMES, shown
-from stepscope.serve.records.view_types import (
-    MAX_NEIGHBOURS,
-    EmbeddingFacts,
-    EmbeddingHeader,
-    EmbeddingList,
-    Metric,
-    Neighbour,
-    NeighbourList,
-    Reduction,
-)
 from stepscope.serve.reply import File, Refusal, refusing
 from stepscope.serve.routes import FRAME, get
+from stepscope.serve.types import Column
 from stepscope.store import Log, StoredRun
 from stepscope.store.projector import Embedding, Labels, embeddings_of, file_of, labels_of, matrix_of, read
 from stepscope.text import counted
+
+Reduction = Literal["pca", "umap"]
+
+
+Metric = Literal["cosine", "euclidean"]
+
+
+MAX_NEIGHBOURS = 200
+
+
+class EmbeddingFacts(msgspec.Struct, frozen=True):
+    """One embedding of a run, as its projector config names it."""
+
+    name: str
+    sprite: list[int] | None
+    """Width and height of the picture of one point; null: there are none."""
+    error: str | None
+    """Why it cannot be shown, as far as that is known without reading it."""
+    version: str
+    """Another one once its files are."""
+
+
+class EmbeddingList(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/embeddings?run=``."""
+
+    run: str
+    embeddings: list[EmbeddingFacts]
+    umap: bool
+    """Whether umap-learn is installed where the server runs."""
+    error: str | None
+    """Why the config cannot be read."""
+
+
+class EmbeddingHeader(msgspec.Struct, frozen=True):
+    """Header of the frame that answers ``GET api/v1/embedding?run=&name=&method=&axes=``."""
+
+    run: str
+    name: str
+    method: Reduction
+    points: int
+    dimensions: int
+    exact: bool
+    """False: components of a random sketch, because exact ones would take too long."""
+    explained: list[float]
+    """Share of the variance along each axis, 0 to 1; empty if axes mean nothing."""
+    waiting_seconds: float | None
+    """Since when it has been computed; null: it is done. Ask again until then."""
+    columns: list[str]
+    """Names of the columns of labels."""
+    labels: list[list[str]]
+    """One per point, each with a text per column."""
+    labels_error: str | None
+    places: Column
+    """float32, three per point; absent axes are 0."""
+
+
+class Neighbour(msgspec.Struct, frozen=True):
+    """A point near another."""
+
+    point: int
+    distance: float
+
+
+class NeighbourList(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/neighbours?run=&name=&point=&metric=&count=``, nearest first."""
+
+    run: str
+    name: str
+    point: int
+    metric: Metric
+    neighbours: list[Neighbour]
+
 
 KEPT = 3
 """Embeddings whose vectors stay in memory."""

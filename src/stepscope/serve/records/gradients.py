@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,10 +14,39 @@ from stepscope.health.changes import LoggedChange
 from stepscope.serve.changes import ChangeAnswers
 from stepscope.serve.encode import number
 from stepscope.serve.records.ask import Step, thinned
-from stepscope.serve.records.view_types import GradientNorm, GradientNorms
 from stepscope.serve.routes import Backend, get
+from stepscope.serve.types import NonFinite
 from stepscope.store import Series, StoredRun
 from stepscope.store.series import last_words
+
+
+class GradientNorm(msgspec.Struct, frozen=True):
+    """L2 norm of the gradient of one parameter."""
+
+    parameter: str
+    step: int
+    norm: float | NonFinite
+    before: float | NonFinite | None
+    """At the earlier step; null: it was not recorded then."""
+    fell: bool
+    """Whether it fell when most parameters did, and stayed so."""
+
+
+class GradientNorms(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/gradient_norms?run=&step=``."""
+
+    run: str
+    steps: list[int]
+    """Steps at which norms were recorded, thinned evenly if they are many, with the newest kept."""
+    norms: list[GradientNorm]
+    """The newest of each parameter that is not after the requested step; a parameter without one is left
+    out.
+    """
+    before_step: int | None
+    """The step of ``before``."""
+    fell: list[int]
+    """First and last step at which those that fell may have begun to; empty: none did."""
+
 
 TAG = re.compile(r"gradients/(.+)/norm")
 MAX_STEPS = 1000

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
@@ -24,18 +25,69 @@ from stepscope.serve.questions.query import (
     unquote,
 )
 from stepscope.serve.records.ask import attempts_of, history
-from stepscope.serve.records.view_types import (
-    MAX_TABLE_ROWS,
-    TableColumn,
-    TableFacts,
-    TableList,
-    TableRow,
-    TableRows,
-)
 from stepscope.serve.reply import Refusal, run_of
 from stepscope.serve.routes import get
 from stepscope.store import Log, StoredRun
 from stepscope.store.tables import STEP, Columns, TableFile, tables_beside
+
+MAX_TABLE_ROWS = 1_000
+
+
+class TableFacts(msgspec.Struct, frozen=True):
+    """A table of a run, over all its steps."""
+
+    tag: str
+    name: str
+    """Its tag as the user gave it."""
+    version: str
+    """Another one if the table changed."""
+
+
+class TableList(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/tables?run=``: recorded tables, and files beside the run."""
+
+    run: str
+    tables: list[TableFacts]
+
+
+class TableColumn(msgspec.Struct, frozen=True):
+    """A column of a table, and its numbers in the rows that were found."""
+
+    name: str
+    typed: str
+    """Its name in a filter."""
+    kind: Literal["number", "text"]
+    low: float | None = None
+    mean: float | None = None
+    high: float | None = None
+
+
+class TableRow(msgspec.Struct, frozen=True):
+    """A row; NaN and infinite numbers are texts."""
+
+    number: int
+    """For ``row=``."""
+    run: int
+    """Place of its run among those asked for."""
+    step: int | float | str | None
+    cells: list[str | int | float | bool | None]
+
+
+class TableRows(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/table?run=&tag=``."""
+
+    runs: list[str]
+    tag: str
+    steps: list[int]
+    columns: list[TableColumn]
+    total: int
+    """Rows of the table."""
+    found: int
+    """Rows that the filter lets pass."""
+    rows: list[TableRow]
+    notes: list[str]
+    """Sentences on rows that could not be read."""
+
 
 KEPT_CELLS = 8_000_000
 """Cells that stay in memory: 100,000 rows of 10 columns, of 8 tables."""

@@ -18,8 +18,8 @@ from stepscope.events.kinds.graph import GraphDef, MetaGraphDef, Node, NodeCost,
 from stepscope.events.kinds.mesh import MeshPart
 from stepscope.events.wire import decode, encode
 from stepscope.serve.records import answers
+from stepscope.serve.records.answers import GraphAnswer, RecordAnswer, RecordTags
 from stepscope.serve.records.ask import AttemptRecords
-from stepscope.serve.records.types import GraphAnswer, RecordAnswer, RecordTags
 from stepscope.serve.reply import Refusal
 
 

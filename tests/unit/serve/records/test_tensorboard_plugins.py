@@ -15,7 +15,7 @@ from tensorboard.util import tensor_util
 
 import stepscope as ss
 from stepscope.serve.frame import array_of, unpack_as
-from stepscope.serve.records.view_types import EmbeddingHeader
+from stepscope.serve.records.embeddings import EmbeddingHeader
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:DeprecationWarning", "ignore:.*:FutureWarning")
 

@@ -17,10 +17,7 @@ import stepscope as ss
 from stepscope.events.kinds.pr_curve import curve_of
 from stepscope.serve.frame import array_of, unpack_as
 from stepscope.serve.records import embeddings
-from stepscope.serve.records.embeddings import EmbeddingAnswers
-from stepscope.serve.records.view_types import (
-    EmbeddingHeader,
-)
+from stepscope.serve.records.embeddings import EmbeddingAnswers, EmbeddingHeader
 from stepscope.serve.reply import Refusal
 
 VECTORS = np.random.default_rng(0).normal(size=(40, 5)).astype("f4") * [9, 3, 1, 1, 1]
