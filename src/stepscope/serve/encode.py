@@ -59,7 +59,7 @@ def projected(*results: type, without: Collection[str] = ()) -> Callable[[type[R
             for field in dataclasses.fields(result)
             if field.name not in without
         }
-        fields: dict[str, Any] = {**hints, **own}
+        fields = {**hints, **own}
         message = dataclasses.make_dataclass(
             kind.__name__,
             fields.items(),

@@ -127,7 +127,12 @@ class Feed:
             runs = [entry.encoded for entry in self.runs.values() if entry.version > start]
             # Who knows nothing yet has nothing to ask for again; the tags are in the summaries.
             grown = {} if start < 0 else self.runs
-            dirty = {name: tags for name, entry in grown.items() if (tags := tags_since(entry, start))}
+            dirty = {
+                name: tags
+                for name, entry in grown.items()
+                if entry.newest > start
+                and (tags := [tag for tag, changed in entry.tags.items() if changed > start])
+            }
             state = (self.version, self.log, self.loading)
             message = {
                 "cursor": f"{self.name}-{self.version}",
@@ -156,10 +161,3 @@ class Feed:
 def timed(body: bytes, now: float) -> bytes:
     """Return an answer with the server's clock."""
     return b'{"time":%s,' % encoded(now) + body[1:]
-
-
-def tags_since(entry: FeedEntry, version: int) -> list[str]:
-    """List the tags of a run with points newer than a version."""
-    if entry.newest <= version:
-        return []
-    return [tag for tag, changed in entry.tags.items() if changed > version]

@@ -14,7 +14,7 @@ from stepscope.errors import ExpressionError
 from stepscope.expression import parse, tags_of
 from stepscope.serve.encode import encoded
 from stepscope.serve.lines import mistake, other_series
-from stepscope.serve.reply import File, Refusal, refusing
+from stepscope.serve.reply import File, Refusal, refusing, run_of
 from stepscope.serve.routes import JSON, get
 from stepscope.serve.types import MAX_LINES, ExpressionAnswer, PointsAnswer
 from stepscope.store import Log
@@ -94,11 +94,9 @@ def series_of(log: Log | None, run: str, tag: str) -> list[Series]:
         Refusal: There is none.
     """
     with refusing():
-        if log is not None:
-            stored = log.run(run)
-            literal = not tag.startswith("=") or tag in stored.tags()
-            return stored.columns(tag) if literal else derive(stored, tag[1:]).series
-    raise Refusal(404, f"no run {run!r}: nothing has been read yet", "try again in a moment")
+        _, stored = run_of(log, run)
+        literal = not tag.startswith("=") or tag in stored.tags()
+        return stored.columns(tag) if literal else derive(stored, tag[1:]).series
 
 
 def file_name(run: str, tag: str, *, more: int) -> str:

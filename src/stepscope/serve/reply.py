@@ -89,9 +89,9 @@ def run_of(log: Log | None, name: str) -> tuple[Log, StoredRun]:
     Raises:
         Refusal: No such run.
     """
+    if log is None:
+        raise Refusal(404, f"no run {name!r}: nothing has been read yet", "try again in a moment")
     with refusing():
-        if log is None:
-            raise UnknownRunError(f"no run {name!r}", hint="the log directory is not there yet")
         return log, log.run(name)
 
 

@@ -488,6 +488,8 @@ class KernelRow:
     kind: str
     """``kernel memcpy memset collective send_recv``, or ``host_op`` where no device was recorded."""
     longest: Related
+    by_step_ns: tuple[float, ...] | None
+    """In the order of the answer's steps; None if that would be too much."""
 
 
 class KernelAnswer(msgspec.Struct, frozen=True):
