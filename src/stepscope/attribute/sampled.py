@@ -177,9 +177,9 @@ class Sampled:
             return Spans.empty(), 0
         ran = np.zeros(len(samples), np.int64)
         for holder in samples.holders:
-            at = np.searchsorted(samples.end_ns, holder.at_ns)
-            inside = at < len(ran)
-            np.add.at(ran, at[inside], holder.ran_ns[inside])
+            # It may have had the interpreter for longer than since the training thread's own last sample.
+            had = Spans.of(holder.at_ns - holder.ran_ns, holder.at_ns)
+            ran += had.within(samples.start_ns, samples.end_ns)
         length = samples.end_ns - samples.start_ns
         slept = np.where(samples.runnable_ns >= 0, np.maximum(length - samples.runnable_ns, 0), 0)
         own = self.waits_of_python(np.arange(len(samples.stacks)))
