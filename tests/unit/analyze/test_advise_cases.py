@@ -217,12 +217,17 @@ def waited(samples, share, where=True):
     return np.round(length * share).astype(np.int64)
 
 
-def held(samples, slept, ran, stack=3, thread="Thread-1 (count)"):
-    """Samples from 300 to 800 µs of each step came late, while the thread slept and another one ran."""
+def held(samples, slept, ran, stack=3, thread="Thread-1 (count)", once=False):
+    """Samples from 300 to 800 µs of each step came late, while the thread slept and another one ran.
+
+    The other one was seen at each, or only once, at the last of them.
+    """
     within = (samples.end_ns % STEP > 300_000) & (samples.end_ns % STEP <= 800_000)
     length = samples.end_ns - samples.start_ns
-    at = samples.end_ns[within]
-    holder = Holder(thread, at, (length[within] * ran).astype(np.int64), np.full(len(at), stack))
+    seen = within & ~np.append(within[1:], False) if once else within
+    at = samples.end_ns[seen]
+    since = 500_000 if once else length[seen]
+    holder = Holder(thread, at, np.full(len(at), since * ran).astype(np.int64), np.full(len(at), stack))
     runnable = np.where(within, length * (1 - slept), length).astype(np.int64)
     return {"runnable_ns": runnable, "holders": (holder,)}
 

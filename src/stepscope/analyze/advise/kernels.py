@@ -203,7 +203,8 @@ def _repeated(trace: Trace, waited: Waited, rows: Ints) -> Repeated:
     """Find the loops of the steps, by the names of their operators.
 
     One call for all elements takes the place of a loop with all that lies in it, unless most of it is
-    something else than calling small operators: large ones, or much Python between two of them.
+    something else than calling small operators: large ones, or much Python between two of them. An operator
+    that calls others is as large as the largest of them: the rest is calling.
 
     Args:
         trace: The trace.
@@ -211,6 +212,7 @@ def _repeated(trace: Trace, waited: Waited, rows: Ints) -> Repeated:
         rows: The outermost operators in the steps, in order of time.
     """
     start, end = trace.start_ns[rows], trace.end_ns[rows]
+    large_ns = _large_ns(trace, waited, rows)
     step = np.searchsorted(waited.steps.start_ns, start, side="right") - 1
     stretches, parts, times = [], np.zeros(waited.count, np.int64), 0
     for number in range(waited.count):
@@ -220,7 +222,9 @@ def _repeated(trace: Trace, waited: Waited, rows: Ints) -> Repeated:
             work = _usual(end[at] - start[at], count)
             gaps = _usual(np.append(start[at[1:]], end[at[-1]]) - end[at], count)
             usual = work.sum() + gaps.sum()
-            if 2 * (work[work >= SMALL_NS].sum() + gaps[gaps >= NEAR_NS].sum()) <= usual:
+            # Of a long gap, so much is what calling the next operator takes anyway.
+            other = _usual(large_ns[at], count).sum() + np.maximum(gaps - NEAR_NS, 0).sum()
+            if 2 * other <= usual:
                 stretches.append((int(start[at[0]]), int(end[at[-1]])))
                 parts[number] += round(count * usual)
                 times = max(times, count)
@@ -228,6 +232,16 @@ def _repeated(trace: Trace, waited: Waited, rows: Ints) -> Repeated:
         return Repeated(Spans.empty(), parts, 0)
     begins, ends = np.array(stretches, np.int64).T
     return Repeated(Spans.of(begins, ends), parts, times)
+
+
+def _large_ns(trace: Trace, waited: Waited, rows: Ints) -> Ints:
+    """Return for how long each operator ran large ones: those that take long without what they call."""
+    inner = waited.operators
+    large = inner[trace.self_ns[inner] >= SMALL_NS]
+    at = np.searchsorted(trace.start_ns[rows], trace.start_ns[large], side="right") - 1
+    within = (at >= 0) & (trace.start_ns[large] < trace.end_ns[rows[at]])
+    total = np.bincount(at[within], weights=trace.self_ns[large[within]], minlength=len(rows))
+    return total.astype(np.int64)
 
 
 _NOT_HELD_UP = 0.9
