@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -271,7 +271,7 @@ class Ranks:
                     hint=f"{len(rows)} are there",
                     path=self.folder,
                 )
-            return together(files)
+            return joined(files, RankFile.steps)
 
     def grid(
         self,
@@ -486,13 +486,18 @@ def outline_of(files: list[RankFile], begin: int | None, end: int | None) -> NDA
     steps = np.concatenate(
         [file.outlined().steps for file in sorted(files, key=lambda file: file.name.number)]
     )
+    shown: NDArray[np.int64] = steps[in_range(steps, begin, end)]
+    return shown
+
+
+def in_range(steps: NDArray[np.int64], begin: int | None, end: int | None) -> NDArray[np.bool_]:
+    """Return which steps lie between two, the end left out; None for the first there is, and all after."""
     chosen = np.ones(len(steps), bool)
     if begin is not None:
         chosen &= steps >= begin
     if end is not None:
         chosen &= steps < end
-    shown: NDArray[np.int64] = steps[chosen]
-    return shown
+    return chosen
 
 
 def newest(names: dict[str, Name]) -> list[Name]:
@@ -552,14 +557,6 @@ def state_of(file: RankFile, now: float) -> tuple[State, str | None]:
     if alive or quiet < QUIET_SECONDS:
         return "running", None
     return "stalled", "silent for more than a minute"
-
-
-def together(files: list[RankFile]) -> RecordedSteps:
-    """Return the steps of the files of one rank and attempt: more than one if a file was deleted."""
-    parts = [file.steps() for file in sorted(files, key=lambda file: file.name.number)]
-    if len(parts) == 1:
-        return parts[0]
-    return RecordedSteps(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def stage_order(files: Sequence[RankFile]) -> list[str]:
@@ -668,10 +665,7 @@ def timed_by_devices(ranks: list[list[RankFile]], begin: int | None, end: int | 
         if all(part is None for part in timed):
             return False
         steps = np.concatenate([part for part in timed if part is not None])
-        if begin is not None:
-            steps = steps[steps >= begin]
-        if end is not None:
-            steps = steps[steps < end]
+        steps = steps[in_range(steps, begin, end)]
         common = np.unique(steps) if common is None else np.intersect1d(common, steps)
         if len(common) < FEWEST_TIMED:
             return False
@@ -726,11 +720,7 @@ def staged(
         spent = marked.sum(axis=0, dtype=np.float64)
         spent += np.nan_to_num(taken[0])
         taken[-1] = np.maximum(seconds - spent, 0.0)
-        chosen = np.ones(len(step), bool)
-        if begin is not None:
-            chosen &= step >= begin
-        if end is not None:
-            chosen &= step < end
+        chosen = in_range(step, begin, end)
         if rest <= len(marks):
             taken = taken[order]
         whole = chosen.all()
@@ -753,12 +743,15 @@ def own_of(files: list[RankFile], tag: str) -> Fact:
     return joined(files, lambda file: file.value(tag))
 
 
-def joined(files: list[RankFile], of: Callable[[RankFile], Fact]) -> Fact:
-    """Return a fact of the files of one rank and attempt, one file after the other."""
+Columns = TypeVar("Columns", RecordedSteps, Fact)
+
+
+def joined(files: list[RankFile], of: Callable[[RankFile], Columns]) -> Columns:
+    """Return columns of the files of one rank and attempt, more than one if a file was deleted, in order."""
     parts = [of(file) for file in sorted(files, key=lambda file: file.name.number)]
     if len(parts) == 1:
         return parts[0]
-    return Fact(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return type(parts[0])(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def value_of(tag: str, ranks: dict[str, Fact]) -> RankValue | None:
