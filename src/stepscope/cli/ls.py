@@ -22,7 +22,7 @@ from stepscope.urls import is_url, shown
 
 if TYPE_CHECKING:
     from stepscope.analyze.health import HealthReport
-    from stepscope.store import Log, Series, StoredRun, Writer
+    from stepscope.store import Log, Series, StoredRun
 
 MEANING = ("KIND", "ROLE", "SPLIT", "BECAUSE OF")
 SHOWN_VALUES = 3
@@ -272,7 +272,10 @@ def run_facts(run: StoredRun, report: HealthReport | None = None) -> dict[str, A
         "steps_per_second": run.steps_per_second,
         "config": plain(info.config),
         "labels": list(info.labels),
-        "writers": [writer_facts(writer) for writer in run.writers],
+        "writers": [
+            {"id": writer.id, "rank": writer.rank, "attempts": writer.attempt, "files": writer.files}
+            for writer in run.writers
+        ],
         "series": [
             series_facts(series) | meaning
             for tag in run.tags()
@@ -291,11 +294,6 @@ def rank_facts(run: StoredRun) -> dict[str, Any]:
         "ranks": [facts_of_rank(rank) for rank in run.ranks.members()],
         "values_of_ranks": [plain(asdict(value)) for value in run.ranks.values()],
     }
-
-
-def writer_facts(writer: Writer) -> dict[str, Any]:
-    """Return one process of a run."""
-    return {"id": writer.id, "rank": writer.rank, "attempts": writer.attempt, "files": writer.files}
 
 
 def series_facts(series: Series) -> dict[str, Any]:

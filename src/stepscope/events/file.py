@@ -86,7 +86,10 @@ class EventFile:
         """Return the state for ``resume``: plain numbers, text, bytes and lists of them."""
         return {
             "position": int(self.position),
-            "status": {name: _plain(value) for name, value in asdict(self.status).items()},
+            "status": {
+                name: value if isinstance(value, str | None) else int(value)
+                for name, value in asdict(self.status).items()
+            },
             "holes": [(int(hole.start), int(hole.end), list(hole.sums), hole.zeros) for hole in self._holes],
             "marks": [(int(at), mark) for at, mark in self._marks],
             "plugins": self._columns.plugins(),
@@ -320,11 +323,6 @@ class EventFile:
         head = b"" if status.records or error else source.bytes(0, MARK_BYTES)
         broken = self._tail is not None and not waits_for_zeros
         status.describe(broken_tail=broken, error=error, head=head)
-
-
-def _plain(value: int | str | None) -> int | str | None:
-    """Return a counter as Python's own integer, whatever it was counted with."""
-    return value if value is None or isinstance(value, str) else int(value)
 
 
 def _needed(block: memoryview) -> int | None:

@@ -284,7 +284,7 @@ def merge(message: Message, data: bytes, depth: int = 0) -> None:
             value: Any = data[begin:at]
         else:
             value, at = read_value(data, at, wire_type, key)
-        if field is None or not _accepts(field, wire_type):
+        if field is None or not (wire_type == field.kind.wire or (field.repeated and wire_type == BYTES)):
             _room.take(1)
             unknown.append(data[start:at])
         elif field.repeated and wire_type == field.kind.wire:
@@ -349,10 +349,6 @@ def _skip_group(data: Any, at: int, number: int, depth: int = 0) -> int:
             at = read_value(data, at, key & 7, key)[1]
 
 
-def _accepts(field: Field, wire_type: int) -> bool:
-    return wire_type == field.kind.wire or (field.repeated and wire_type == BYTES)
-
-
 def _store(message: Message, field: Field, wire_type: int, value: Any, depth: int) -> None:
     kind, name = field.kind, field.name
     if field.repeated:
@@ -388,10 +384,6 @@ def _unpack(kind: WireKind, data: bytes) -> Any:
 # --- kinds ------------------------------------------------------------------------------------------
 
 
-def _signed(value: int, depth: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
-
-
 def _signed32(value: int, depth: int) -> int:
     value &= (1 << 32) - 1
     return value - (1 << 32) if value >> 31 else value
@@ -404,7 +396,7 @@ def _text(value: bytes, depth: int) -> str:
 KINDS: dict[Any, WireKind] = {
     "double": WireKind(FIXED64, 0.0, _DOUBLE.pack, lambda value, depth: _DOUBLE.unpack(value)[0], "d"),
     "float": WireKind(FIXED32, 0.0, _FLOAT.pack, lambda value, depth: _FLOAT.unpack(value)[0], "f"),
-    "int64": WireKind(VARINT, 0, varint, _signed),
+    "int64": WireKind(VARINT, 0, varint, lambda value, depth: value - (1 << 64) if value >> 63 else value),
     "int32": WireKind(VARINT, 0, varint, _signed32),
     "uint64": WireKind(VARINT, 0, varint, lambda value, depth: value),
     "uint32": WireKind(VARINT, 0, varint, lambda value, depth: value & 0xFFFFFFFF),

@@ -210,10 +210,9 @@ def ask(
     return name
 
 
-def planned_step(directory: Path, request: str) -> int | None:
+def planned_step(directory: Path, request: str) -> Any:
     """Return the step that the chief named for a request of several ranks, None if it named none."""
-    step = (read(directory / REQUESTS / f"{request}{PLAN}") or {}).get("at_step")
-    return step if isinstance(step, int) else None
+    return (read(directory / REQUESTS / f"{request}{PLAN}") or {}).get("at_step")
 
 
 def answers(directory: Path, request: str) -> dict[int, dict[str, Any]]:

@@ -17,7 +17,7 @@ import os
 from functools import partial
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -375,15 +375,10 @@ class CompactedFile(FollowedFile):
 
 def checksum(path: Path) -> int:
     """Return the CRC-32 of a file."""
-    with path.open("rb") as file:
-        return checksum_of(file)
-
-
-def checksum_of(file: BinaryIO) -> int:
-    """Return the CRC-32 of the rest of an open file."""
     checksum = 0
-    while data := file.read(READ_BYTES):
-        checksum = isal_zlib.crc32(data, checksum)
+    with path.open("rb") as file:
+        while data := file.read(READ_BYTES):
+            checksum = isal_zlib.crc32(data, checksum)
     return checksum
 
 

@@ -221,7 +221,9 @@ class Log:
             self._schedule(present)
             wait(self._reading.values(), timeout=max_seconds)
             changed = self._collect(present)
-            self._note_progress(present)
+            done = [stat.st_size for path, stat in present.items() if path not in self._reading]
+            sizes = [stat.st_size for stat in present.values()]
+            self.progress = Progress(len(done), len(present), sum(done), sum(sizes))
             changes = self._publish(by_run, changed)
             if changes.complete and changed:
                 self._save()
@@ -256,18 +258,13 @@ class Log:
             if (tags := self._reading.pop(path).result()) is not None and path in present
         }
 
-    def _note_progress(self, present: Files) -> None:
-        done = [stat.st_size for path, stat in present.items() if path not in self._reading]
-        self.progress = Progress(
-            len(done), len(present), sum(done), sum(stat.st_size for stat in present.values())
-        )
-
     def _publish(self, by_run: dict[str, Files], changed: dict[str, set[str]]) -> Changes:
         """Make new points visible in the runs, and return the changes."""
         result = Changes(complete=not self._reading, meanings=self._meanings.refresh())
         runs: dict[str, StoredRun] = {}
         for name, files in by_run.items():
-            sources = {path: self._sources[path] for path in files if self._is_read(path)}
+            known = {path: self._sources[path] for path in files if path in self._sources}
+            sources = {path: source for path, source in known.items() if source.seen is not None}
             run = self._runs.get(name)
             if run is None:
                 if not sources and any(carries_data(path) for path in files):
@@ -305,10 +302,6 @@ class Log:
         if cache and not (self._saving and self._saving.is_alive()) and cache.is_due(sources):
             self._saving = threading.Thread(target=cache.save, args=(sources,), name="stepscope-cache")
             self._saving.start()
-
-    def _is_read(self, path: str) -> bool:
-        source = self._sources.get(path)
-        return source is not None and source.seen is not None
 
     def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:

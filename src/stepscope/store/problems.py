@@ -76,7 +76,8 @@ def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
         f"left out: no more than {MOST_TAGS:,} tags are read of one file",
         ("record was", "records were"),
     )
-    if status.records and (now - source.written > TORN_SECONDS or has_ended(source)):
+    ended = source.said is not None and source.said.ended is not None  # so that nothing more comes
+    if status.records and (now - source.written > TORN_SECONDS or ended):
         torn = status.torn_bytes
         there = counted(torn, "byte of it is", "bytes of it are")
         add("torn", torn, f"the last record is incomplete: {there} there")
@@ -99,11 +100,6 @@ def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
     elif status.problem and ("cannot be read" in status.problem or not (problems or status.records)):
         add("unreadable", 1, status.problem)
     return problems
-
-
-def has_ended(source: FollowedFile) -> bool:
-    """Return whether its run says that it has ended, so that nothing more comes."""
-    return source.said is not None and source.said.ended is not None
 
 
 def cut_bytes(source: FollowedFile) -> int:

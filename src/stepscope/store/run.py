@@ -133,14 +133,14 @@ def time_left(left: int, step: NDArray[Any], wall: NDArray[Any]) -> TimeLeft | N
     return TimeLeft(seconds, (max(seconds - error, 0.0), seconds + error))
 
 
-def _ended(ending: Ending) -> float:
-    return ending.ended or 0.0
-
-
 def last_ending(writers: Sequence[Writer]) -> Ending | None:
     """Return the last ending, if it is noted for every writer's newest file."""
     newest = [writer.sources[-1].ending for writer in writers]
-    return None if not newest or None in newest else max(filter(None, newest), key=_ended)
+    return (
+        None
+        if not newest or None in newest
+        else max(filter(None, newest), key=lambda ending: ending.ended or 0.0)
+    )
 
 
 CARD_TAGS = 8
@@ -313,7 +313,8 @@ class StoredRun:
 
     def num_points(self) -> int:
         """Return the number of scalar points of the run, all read and verified."""
-        return sum(attempt_points(writer) for writer in self.files.writers)
+        attempts = [attempt for writer in self.files.writers for attempt in writer.every_attempt]
+        return sum(points.count for attempt in attempts for points in attempt.part.tags.values())
 
     @property
     def usual_points(self) -> int:
@@ -651,8 +652,3 @@ def _has_curve(run: StoredRun) -> bool:
         for attempt in writer.every_attempt
         for points in attempt.part.tags.values()
     )
-
-
-def attempt_points(writer: Writer) -> int:
-    """Return the points of all attempts of a writer."""
-    return sum(points.count for attempt in writer.every_attempt for points in attempt.part.tags.values())

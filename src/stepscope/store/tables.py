@@ -58,7 +58,9 @@ class TableFile:
         """
         try:
             if not self.path.endswith(PARQUET):
-                return by_column(rows_of(regular_bytes(self.path, MAX_FILE_BYTES)))
+                rows = rows_of(regular_bytes(self.path, MAX_FILE_BYTES))
+                names = dict.fromkeys(name for row in rows for name in row)
+                return {name: [row.get(name) for row in rows] for name in names}
             with lazy.needs("stepscope[frames]"):
                 import polars as pl
 
@@ -95,12 +97,6 @@ def rows_of(data: bytes) -> list[dict[str, Any]]:
             raise ValueError(f"line {number} is no object: {WRITE_LINES}")
         rows.append(row)
     return rows
-
-
-def by_column(rows: list[dict[str, Any]]) -> Columns:
-    """Return rows as columns; a row without a cell has None there."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: [row.get(name) for row in rows] for name in names}
 
 
 def tables_beside(log: Log, run: str) -> dict[str, list[TableFile]]:

@@ -66,13 +66,6 @@ def draft_chrome(document: Document, path: str) -> Draft:
     return draft
 
 
-def _instead_of_events(document: Document) -> str:
-    """Return a description of the content in place of events, empty if nothing is wrong."""
-    if document.dropped.get("malformed_events"):
-        return "something else"
-    return "the end of the file" if document.dropped.get("cut_short") else ""
-
-
 def start_draft(document: Document, slices: Slices, path: str, kind: str) -> Draft:
     """Make a draft with everything that needs no knowledge of the writer; kinds are left to the caller.
 
@@ -83,7 +76,9 @@ def start_draft(document: Document, slices: Slices, path: str, kind: str) -> Dra
     marks = rows_of(document, _MARKS)
     counters = rows_of(document, b"C")
     if not len(slices.row) and not len(marks) and not len(counters):
-        if reason := _instead_of_events(document):
+        malformed, cut = (document.dropped.get(name) for name in ("malformed_events", "cut_short"))
+        if malformed or cut:
+            reason = "something else" if malformed else "the end of the file"
             raise TraceError(
                 f"no event of the trace can be read: expected objects in traceEvents, found {reason}",
                 hint="it is damaged: record it again, or copy all of it again",

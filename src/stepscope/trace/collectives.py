@@ -84,7 +84,9 @@ def complete(
     for at, row in enumerate(table.row.tolist()):
         if operations[at] not in _UNSURE and columns["bytes"][at] >= 0:
             continue
-        host = _enclosing(int(launch[row]), parent, name, hosts)
+        host = int(launch[row])
+        while host >= 0 and int(name[host]) not in hosts:
+            host = int(parent[host])
         if host < 0:
             continue
         if operations[at] in _UNSURE:
@@ -99,12 +101,6 @@ def complete(
     pairwise = np.isin(operations, communication.PAIRWISE)
     kind[table.row] = np.where(pairwise, Kind.SEND_RECV, Kind.COLLECTIVE)
     return Collectives(**columns), strings
-
-
-def _enclosing(row: int, parent: Array, name: Array, hosts: set[int]) -> int:
-    while row >= 0 and int(name[row]) not in hosts:
-        row = int(parent[row])
-    return row
 
 
 def _message(operators: Operators, at: int, strings: Strings) -> tuple[int, int]:

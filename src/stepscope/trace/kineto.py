@@ -313,13 +313,9 @@ def _kernels(draft: Draft, sparse: _Sparse, texts: Strings) -> dict[str, Array] 
 def _products(tokens: Array, texts: Strings) -> Array:
     """Return the product of the three numbers of texts such as ``[24, 1, 1]``, -1 for none."""
     distinct_, position = numbered(tokens)
-    values = [_product(texts[number]) for number in distinct_.tolist()]
+    every = [list(map(int, re.findall(r"\d+", texts[number]))) for number in distinct_.tolist()]
+    values = [min(math.prod(factors), (1 << 63) - 1) if factors else -1 for factors in every]
     return np.array(values, np.int64)[position] if len(distinct_) else np.zeros(0, np.int64)
-
-
-def _product(text: str) -> int:
-    factors = [int(part) for part in re.findall(r"\d+", text)]
-    return min(math.prod(factors), (1 << 63) - 1) if factors else -1
 
 
 def _fixed(values: Array, unit: float) -> Array:

@@ -36,18 +36,16 @@ def load_trace(path: str | os.PathLike[str], *, cache: bool = True) -> Trace:
         EmptyTraceError: A profile without any event.
         LogDirectoryError: The URL cannot be read.
     """
-    place = _copied(path) if is_url(path) else Path(path)
+    if is_url(path):
+        from stepscope.mirror import fetched  # loads what speaks with stores, which a file needs none of
+
+        path = fetched(path)
+    place = Path(path)
     if place.is_dir():
         return load_directory(place, lambda files: load_files(files, cache=cache))
     if files := set_files(place):
         return load_rank_set(files, lambda files: load_files(files, cache=cache))
     return with_rank_of(load_file(place, cache=cache), place)
-
-
-def _copied(url: str | os.PathLike[str]) -> Path:
-    from stepscope.mirror import fetched  # loads what speaks with stores, which a file needs none of
-
-    return fetched(url)
 
 
 def load_files(paths: Sequence[Path], *, cache: bool = True) -> Iterator[Trace | TraceError]:

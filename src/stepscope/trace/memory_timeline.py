@@ -8,7 +8,6 @@ categories at each change. Neither names its device.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -47,7 +46,8 @@ def read(path: Path) -> list[Draft]:
         data = b"".join(blocks)
     try:
         content = msgspec.json.decode(data)
-        memory = _sizes(*content) if _has_sizes(content) else _events(np.array(content, np.int64))
+        sized = len(content) == 2 and bool(content[1]) and isinstance(content[1][0], list)
+        memory = _sizes(*content) if sized else _events(np.array(content, np.int64))
     except (msgspec.DecodeError, ValueError, TypeError, IndexError, OverflowError) as error:
         raise TraceError(
             f"not a memory timeline as PyTorch writes it: {error}",
@@ -76,10 +76,6 @@ def read(path: Path) -> list[Draft]:
     )
     draft.memory = memory
     return [draft]
-
-
-def _has_sizes(content: Any) -> bool:
-    return len(content) == 2 and bool(content[1]) and isinstance(content[1][0], list)
 
 
 def _events(rows: Array) -> InstantEvents:

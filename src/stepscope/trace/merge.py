@@ -78,6 +78,7 @@ def merge(traces: Sequence[Trace]) -> Trace:
     }
     recorded = frozenset().union(*(trace.recorded for trace in traces))
     formats = {trace.format for trace in traces}
+    devices = {(device.rank, device.index): device for trace in traces for device in trace.devices}
     return Trace(
         **columns,
         **tables,
@@ -87,14 +88,17 @@ def merge(traces: Sequence[Trace]) -> Trace:
         lanes=tuple(lanes),
         format=formats.pop() if len(formats) == 1 else "mixed",
         sources=tuple(source for trace in traces for source in trace.sources),
-        devices=_devices(traces),
+        devices=tuple(devices.values()),
         process_groups=tuple(group for trace in traces for group in trace.process_groups),
         origin_ns=origin,
         clock="unix" if unix else "relative",
         resolution_ns=max(trace.resolution_ns for trace in traces),
         recorded=recorded,
         not_recorded={
-            key: value for key, value in _reasons(traces).items() if key in FEATURES and key not in recorded
+            key: reason
+            for trace in reversed(traces)
+            for key, reason in trace.not_recorded.items()
+            if key in FEATURES and key not in recorded
         },
         dropped=_sums(trace.dropped for trace in traces),
         notes=_notes(traces),
@@ -154,19 +158,16 @@ def _table(
                 )
             parts.setdefault(field, []).append(values)
     table = TABLES[name](**{field: np.concatenate(values) for field, values in parts.items()})
-    return _sorted(table, name) if place is not None else table
+    if place is None:
+        return table
+    order = np.lexsort([table.columns()[key] for key in _ORDERS.get(name, ("row",))])
+    return type(table)(**{field: values[order] for field, values in table.columns().items()})
 
 
 _ORDERS = {
     "steps": ("start_ns", "rank"), "memory": ("time_ns", "device", "rank"), "counters": ("time_ns", "lane"),
     "marks": ("time_ns", "lane"), "flows": ("source",),
 }  # fmt: skip
-
-
-def _sorted(table: Any, name: str) -> Any:
-    keys = _ORDERS.get(name, ("row",))
-    order = np.lexsort([table.columns()[key] for key in keys])
-    return type(table)(**{field: values[order] for field, values in table.columns().items()})
 
 
 def _notes(traces: Sequence[Trace]) -> tuple[str, ...]:
@@ -270,16 +271,6 @@ def _overlap(one: tuple[Array, Array], other: tuple[Array, Array]) -> bool:
     (start, end), (begin, finish) = one, other
     # Begun before this one ends, less what had ended before it began: what overlaps it.
     return bool((np.searchsorted(begin, end, "left") - np.searchsorted(finish, start, "right") > 0).any())
-
-
-def _devices(traces: Sequence[Trace]) -> tuple[Any, ...]:
-    return tuple(
-        {(device.rank, device.index): device for trace in traces for device in trace.devices}.values()
-    )
-
-
-def _reasons(traces: Sequence[Trace]) -> dict[str, str]:
-    return {key: reason for trace in reversed(traces) for key, reason in trace.not_recorded.items()}
 
 
 def _sums(counts: Any) -> dict[str, int]:

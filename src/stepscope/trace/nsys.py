@@ -92,7 +92,11 @@ def _drafts(database: sqlite3.Connection, path: Path) -> list[Draft]:
     for table in _TABLES:
         if table in tables:
             every = _select(database, table)
-            timed = [row for row in every if isinstance(row.get("start"), int) and _is_time(row.get("end"))]
+            timed = [
+                row
+                for row in every
+                if isinstance(row.get("start"), int) and isinstance(row.get("end"), int | None)
+            ]
             lost += len(every) - len(timed)
             spans[table] = timed
     processes = _rank_processes(spans, texts)
@@ -183,10 +187,6 @@ def _draft(
         draft.kernels |= {"occupancy": nothing, "blocks_per_sm": nothing, "warps_per_sm": nothing}
     order_lanes(draft)
     return draft
-
-
-def _is_time(value: Any) -> bool:
-    return value is None or isinstance(value, int)
 
 
 def _select(database: sqlite3.Connection, table: str) -> list[dict[str, Any]]:

@@ -66,27 +66,18 @@ def draft_onnxruntime(document: Document, path: str) -> Draft:
     kernel = (category == texts.find(_KERNEL)) & (texts.find(_KERNEL) >= 0)
     draft.kind = np.full(len(names), Kind.OTHER, np.uint8)
     draft.kind[executed], draft.kind[run], draft.kind[kernel] = Kind.HOST_OP, Kind.STEP, Kind.KERNEL
-    _number_runs(draft, run)
+    draft.step_number = np.full(len(draft.name), -1, np.int64)
+    runs = np.flatnonzero(run)  # numbered from 0, in the order of their start
+    draft.step_number[runs[np.argsort(draft.start_ns[runs], kind="stable")]] = np.arange(len(runs))
     _name_by_operator(draft, document, operator, executed)
     draft.scopes, draft.scope = Paths.of(
-        _parts(name.removesuffix(_EXECUTED)) if node else []
+        list(filter(None, name.removesuffix(_EXECUTED).split("/"))) if node else []
         for name, node in zip(names, executed.tolist(), strict=True)
     )
     _place_kernels(draft, document.column("stream")[slices.row], kernel)
     draft.recorded |= {"modules"} if executed.any() else set()
     draft.not_recorded = dict(REASONS)
     return draft
-
-
-def _parts(node: str) -> list[str]:
-    return [part for part in node.split("/") if part]
-
-
-def _number_runs(draft: Draft, run: Array) -> None:
-    """Number the runs of the model from 0, in the order of their start."""
-    draft.step_number = np.full(len(draft.name), -1, np.int64)
-    rows = np.flatnonzero(run)
-    draft.step_number[rows[np.argsort(draft.start_ns[rows], kind="stable")]] = np.arange(len(rows))
 
 
 def _name_by_operator(draft: Draft, document: Document, operator: Array, executed: Array) -> None:

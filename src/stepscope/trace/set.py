@@ -137,14 +137,10 @@ def distinct_files(paths: Sequence[Path]) -> Iterator[Path]:
     for path in paths:
         rendered = _RENDERED in path.name and path.with_name(path.name.split(_RENDERED)[0]) in planes
         derived = path.name == _CONTEXT and path.parent in folders
-        if not rendered and not derived and beside_metadata(path) not in metadata:
+        timeline = _TIMELINE.match(path.name)
+        behind = timeline and path.with_name(f"run_meta_{timeline[1]}") in metadata
+        if not rendered and not derived and not behind:
             yield path
-
-
-def beside_metadata(path: Path) -> Path | None:
-    """Return the path of the RunMetadata behind a TensorFlow timeline; None for other files."""
-    match = _TIMELINE.match(path.name)
-    return path.with_name(f"run_meta_{match[1]}") if match else None
 
 
 def step_files(directory: Path) -> list[Path]:

@@ -324,7 +324,8 @@ def add_run_metadata(profile: Profile, step: int, proto: Any) -> None:
         profile.steps = sorted([*profile.steps, step])
     scheduled = streamed = False
     for device_stats in proto.step_stats.dev_stats:
-        device = _lower(text(device_stats.device))
+        name = text(device_stats.device)
+        device = "".join(letter.lower() if letter.isascii() else letter for letter in name)
         scheduled = scheduled or "gpu" in device
         streamed = streamed or ("gpu" in device and "stream:all" in device)
         for stats in device_stats.node_stats:
@@ -339,10 +340,6 @@ def add_run_metadata(profile: Profile, step: int, proto: Any) -> None:
             _add_stats(node, step, device, stats)
     if scheduled and not streamed:
         profile.misses_accelerator_stream = True
-
-
-def _lower(device: str) -> str:
-    return "".join(letter.lower() if letter.isascii() else letter for letter in device)
 
 
 def _add_stats(node: ProfileNode, step: int, device: str, stats: Any) -> None:

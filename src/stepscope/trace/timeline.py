@@ -59,7 +59,8 @@ def draft_timeline(document: Document, path: str) -> Draft:
     """
     slices = chrome.find_slices(document)
     draft = chrome.start_draft(document, slices, path, "timeline")
-    nodes = _node_names(document, slices.row)
+    texts, numbers = document.strings, document.column("args.name")[slices.row].tolist()
+    nodes = [chrome.unescape(texts[number]) if number >= 0 else "" for number in numbers]
     repeats = find_repeats(
         [draft.lanes[lane].process for lane in draft.lane.tolist()],
         list(zip(nodes, draft.start_ns.tolist(), draft.duration_ns.tolist(), strict=True)),
@@ -109,11 +110,6 @@ def _place_devices(draft: Draft) -> None:
                 rank=0, process=lane.process.removesuffix(_COMPUTE), thread=f"row {row}" if row else "",
                 device=device, stream=stream,
             )  # fmt: skip
-
-
-def _node_names(document: Document, rows: Array) -> list[str]:
-    texts, names = document.strings, document.column("args.name")[rows]
-    return [chrome.unescape(texts[number]) if number >= 0 else "" for number in names.tolist()]
 
 
 def _allocations(

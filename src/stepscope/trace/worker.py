@@ -26,7 +26,10 @@ TELL_SECS = 0.1
 
 def main(argv: list[str]) -> int:
     """Read until there is nothing more to read; the argument is the bound of memory in bytes, 0 for none."""
-    limit_memory(int(argv[0]))
+    # This process is to fail before the machine runs out of memory; the kernel ends it first.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    limit_data(int(argv[0]))
     # What a library prints must not come between the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -82,7 +85,10 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     path = Path(os.fsdecode(bytes.fromhex(request["path"])))
     try:
         if request["kind"] == "tfprof":
-            read_tfprof(path)
+            from stepscope.trace.tfprof import find_profile
+
+            if (read := find_profile(path)) is not None:
+                read()  # to see whether that can be done
         else:
             alone = request["kind"] == "file"
             read_trace(path, Path(request["out"]), cache=request["cache"], alone=alone)
@@ -104,21 +110,6 @@ def read_trace(path: Path, out: Path, *, cache: bool, alone: bool = False) -> No
 
     trace = load_file(path, cache=cache) if alone else load_trace(path, cache=cache)
     write(out, trace, {})
-
-
-def read_tfprof(path: Path) -> None:
-    """Read a profile as tfprof sees it, to see whether that can be done."""
-    from stepscope.trace.tfprof import find_profile
-
-    if (read := find_profile(path)) is not None:
-        read()
-
-
-def limit_memory(most_bytes: int) -> None:
-    """Make this process fail before the machine runs out of memory; the kernel ends it first."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
-    limit_data(most_bytes)
 
 
 if __name__ == "__main__":

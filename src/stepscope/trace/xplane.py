@@ -380,7 +380,8 @@ def _ran(
             match = _INSTRUCTION.match(title)
             shared[number] = (shared[number][0] or (match[1] if match else ""), *shared[number][1:])
     result = np.full(rows, -1, np.int64)
-    own, modules = (dict(zip(*_listed(values.texts(key)), strict=True)) for key in ("hlo_op", "hlo_module"))
+    pairs = (values.texts(key) for key in ("hlo_op", "hlo_module"))
+    own, modules = (dict(zip(numbers.tolist(), names, strict=True)) for numbers, names in pairs)
     if not own and not any(stats[0] for stats in shared.values()):
         return result
     program = _metadata_numbers(values, metadata, texts, ("program_id",), rows)
@@ -390,10 +391,6 @@ def _ran(
             ran = Ran(which, modules.get(row, module), instruction, *rest)
             result[row] = columns.ran.setdefault(ran, len(columns.ran))
     return result
-
-
-def _listed(table: tuple[Array, list[str]]) -> tuple[list[int], list[str]]:
-    return table[0].tolist(), table[1]
 
 
 def _room(rows: int, stats: int) -> list[Array]:
@@ -555,15 +552,15 @@ def _metadata_numbers(
     """Return a number that either the event or its metadata carries, -1 for none."""
     result = np.full(rows, -1, np.int64)
     for name in reversed(names):
-        shared = _mapped(metadata, {n: _whole(stats.get(name)) for n, (_, stats) in texts.items()})
+        given = {n: stats.get(name) for n, (_, stats) in texts.items()}
+        shared = _mapped(
+            metadata,
+            {n: int(one) if isinstance(one, (int, float)) and one >= 0 else -1 for n, one in given.items()},
+        )
         result = np.where(shared >= 0, shared, result)
         own = values.integers(name, rows)
         result = np.where(own >= 0, own, result)
     return result
-
-
-def _whole(value: Any) -> int:
-    return int(value) if isinstance(value, (int, float)) and value >= 0 else -1
 
 
 def _details(values: _Stats, rows: int, pattern: re.Pattern[str]) -> Array:

@@ -54,14 +54,6 @@ def size(data: bytes) -> Size:
         return Size(0, 0)
 
 
-def _png(data: bytes) -> Size:
-    return Size(*struct.unpack_from(">II", data, 16))
-
-
-def _gif(data: bytes) -> Size:
-    return Size(*struct.unpack_from("<HH", data, 6))
-
-
 def _jpeg(data: bytes) -> Size:
     """Look for a start of frame: its segment holds the size."""
     at = 2
@@ -87,4 +79,9 @@ def _webp(data: bytes) -> Size:
     return Size(width & 0x3FFF, height & 0x3FFF)
 
 
-_SIZES = {"image/png": _png, "image/gif": _gif, "image/jpeg": _jpeg, "image/webp": _webp}
+_SIZES = {
+    "image/png": lambda data: Size(*struct.unpack_from(">II", data, 16)),
+    "image/gif": lambda data: Size(*struct.unpack_from("<HH", data, 6)),
+    "image/jpeg": _jpeg,
+    "image/webp": _webp,
+}

@@ -55,7 +55,8 @@ def read(value: Value) -> NDArray[Any]:
 def table_values(tag: str, table: TextTable, *, description: str = "") -> list[Value]:
     """Return the values that record a table: a text that TensorBoard shows, and the cells as they are."""
     head = f'{{"columns": {json.dumps(table.columns)}, "rows": ['
-    cells = _in_parts(table.rows, _rows_as_json, ", ", head, "]}")
+    # Parts that are not Unicode are replaced later.
+    cells = _in_parts(table.rows, lambda rows: json.dumps(rows, ensure_ascii=False)[1:-1], ", ", head, "]}")
     return [
         value(tag, markdown(table), description=description),
         Value.of(tag + TABLE_SUFFIX, TABLE_PLUGIN, Tensor.of_texts(cells)),
@@ -100,11 +101,6 @@ def _in_parts(
         time.sleep(0)
     whole.write(tail.encode())
     return whole.getvalue()
-
-
-def _rows_as_json(rows: Sequence[Any]) -> str:
-    """Return rows without the brackets around them; parts that are not Unicode are replaced later."""
-    return json.dumps(rows, ensure_ascii=False)[1:-1]
 
 
 def _line(cells: Sequence[object]) -> str:
