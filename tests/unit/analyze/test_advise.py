@@ -7,7 +7,7 @@ import pytest
 
 from stepscope.analyze.advise import RULES, Advice, Facts, Finding, _under, advise, joined, ordered
 from stepscope.analyze.advise.activities import changed
-from stepscope.analyze.advise.dtypes import is_full_precision
+from stepscope.analyze.advise.device import is_full_precision
 from stepscope.analyze.advise.expensive import question_of
 from stepscope.analyze.advise.lines import lines_of, lines_text
 from stepscope.attribute.sampled import Sampled

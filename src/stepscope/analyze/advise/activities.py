@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from stepscope.analyze.advise.callbacks import of_the_loader
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, lines_told, longest
+from stepscope.analyze.advise.cause import Cause
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, lines_told, longest
 from stepscope.analyze.advise.loaders import Loader, loader_of, to_load_ahead
-from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
+from stepscope.analyze.advise.remedy import framework_of
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.advise.workers import (
     HAS_WORKERS,
@@ -35,21 +37,36 @@ from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ActivityRule:
     """One activity's rule: its report and its remedy."""
 
     rule: str
     activity: Purpose
     say: str
-    remedies: dict[str, str]
+    remedies: Mapping[str, str] | Callable[[Facts, Case], str]
+    formula: str
     least: float = WORTH
+    fires: str = ""
+    source: str = "ours"
+
+    @property
+    def cause(self) -> Cause:
+        """Its row: the steps replayed without the time of the activity."""
+        return Cause(
+            rule=self.rule,
+            cases=partial(_cases, self.activity),
+            say=lambda case: f"{self.say}{_what(case)} for {case.cost}",
+            remedies=self.remedies,
+            least=self.least,
+            sure=lambda case: self.activity != Purpose.LOADING or _hands_over(case),
+            withdrawn=f"the steps without it would not be {self.least:.0%} shorter",
+            formula=self.formula,
+            fires=self.fires,
+            source=self.source,
+        )
 
 
-_INPUT = ActivityRule("input-bound", Purpose.LOADING, "the step waits for data", {}, least=0.05)
-_PREPROCESSING = ActivityRule(
-    "preprocessing", Purpose.PREPROCESSING, "the training thread prepares data itself", {}
-)
 _WHERE_TO_PREPARE = {
     Loader.TORCH: "move it into the Dataset or collate_fn, so that DataLoader(num_workers=…) does it in "
     "parallel with the steps, or do it on the device in batches",
@@ -63,91 +80,14 @@ _BESIDE = {
     "jax": "or inside the jitted step",
     "keras": "or in layers of the model",
 }
-_COMPILATION = ActivityRule(
-    "compilation",
-    Purpose.COMPILING,
-    "the step compiles",
-    {
-        "torch": "keep shapes, types and Python values that are arguments the same: pad or bucket, leave "
-        "out a smaller last batch, "
-        "torch.compile(dynamic=True) or torch._dynamo.mark_dynamic; TORCH_LOGS=recompiles says which "
-        "guard failed. "
-        "If these are the first steps, record later ones",
-        "jax": "keep shapes, types and static arguments the same: pad or bucket batches, keep jax.jit "
-        "outside the loop; jax.config.update('jax_explain_cache_misses', True) says why. If these are "
-        "the first steps, record later ones",
-        "keras": "keep shapes the same: pad or bucket batches, leave out a smaller last one. If these are "
-        "the first steps, record later ones",
-        "tensorflow": "keep shapes and Python arguments of tf.function the same: pad or bucket batches, "
-        "leave out a smaller last one, input_signature=…, tf.function(reduce_retracing=True)",
-        "python": "keep shapes the same, or compile before the loop",
-    },
-)
-_CHECKPOINT = ActivityRule(
-    "checkpoint",
-    Purpose.SAVING,
-    "the step writes a checkpoint",
-    {
-        "torch": "save less often, or in parallel with the steps: torch.distributed.checkpoint.async_save, "
-        "or copy the state to "
-        "the host and write it in a thread",
-        "jax": "save less often, or in parallel with the steps: orbax.checkpoint.AsyncCheckpointer",
-        "keras": "keras.callbacks.ModelCheckpoint(save_freq=…) less often, or write it in a thread",
-        "tensorflow": "tf.train.CheckpointOptions(enable_async=True), or save less often",
-        "python": "save less often, or in a thread",
-    },
-)
-_LOGGING = ActivityRule(
-    "logging",
-    Purpose.LOGGING,
-    "the step writes logs or results",
-    dict.fromkeys(
-        ("torch", "jax", "keras", "tensorflow", "python"),
-        "write less, or every n steps: no images, histograms, tables or whole tensors in each step; logging "
-        "a value that is on a device also waits for it",
-    ),
-)
 
 
-_EVALUATION = ActivityRule(
-    "evaluation",
-    Purpose.EVALUATING,
-    "the step evaluates the model",
-    {
-        "torch": "evaluate every n steps or once an epoch, on fewer batches, under torch.inference_mode(), "
-        "or in a separate process",
-        "jax": "evaluate every n steps or once an epoch, on fewer batches, or in a separate process",
-        "keras": "model.fit(validation_freq=…, validation_steps=…) instead of a callback that evaluates",
-        "tensorflow": "evaluate every n steps or once an epoch, on fewer batches, or in a separate process",
-        "python": "evaluate less often, or in a separate process",
-    },
-)
-WHOLE = (_INPUT, _PREPROCESSING, _COMPILATION, _CHECKPOINT, _LOGGING, _EVALUATION)
-"""All of them."""
-
-
-def rule_of(rule: ActivityRule) -> Callable[[Facts], Iterator[Finding]]:
-    """Return the check of one activity."""
-
-    def check(facts: Facts) -> Iterator[Finding]:
-        looked = [waited for waited in facts.waited if waited.lane >= 0 or len(waited.loading)]
-        missing = _missing(facts, rule, looked)
-        if missing:
-            raise Abstain(missing)
-        yield from judged(
-            rule.rule,
-            (_case(facts, rule, waited) for waited in looked),
-            of=len(facts.waited),
-            action=lambda case: with_line(facts, case, _of_workers(case) or remedy_of(facts, rule, case)),
-            say=lambda case: f"{rule.say}{_what(case)} for {case.cost_text}{case.where}",
-            command=lambda case: open_line(facts, case),
-            least=rule.least,
-            sure=lambda case: rule.activity != Purpose.LOADING or _hands_over(case),
-            withdrawn=f"the steps without it would not be {rule.least:.0%} shorter",
-        )
-
-    check.__doc__ = f"Replay the steps without the time in which {rule.say}."
-    return check
+def _cases(activity: Purpose, facts: Facts) -> list[Case | None]:
+    looked = [waited for waited in facts.waited if waited.lane >= 0 or len(waited.loading)]
+    missing = _missing(activity, looked)
+    if missing:
+        raise Abstain(missing)
+    return [_case(activity, waited) for waited in looked]
 
 
 def _hands_over(case: Case) -> bool:
@@ -156,20 +96,24 @@ def _hands_over(case: Case) -> bool:
     return waited.has_device or case.worth.cost_ns >= HANDING_NS * waited.count
 
 
-def remedy_of(facts: Facts, rule: ActivityRule, case: Case) -> str:
-    """Return the remedy, in terms of the program's libraries."""
-    trace, waited = facts.timeline, case.waited
-    if rule.activity == Purpose.LOADING:
-        spans = _spans(waited, rule.activity)
-        # In the line of the loop itself only the loader's own code runs.
-        of_loop = case.line and waited.sampled is not None and waited.sampled.is_around(case.line)
-        line = str(case.line.line) if case.line and not of_loop else ""
-        return to_load_ahead(trace, loader_of(waited, spans if len(spans) else None), line)
-    if rule.activity == Purpose.PREPROCESSING:
-        beside = _BESIDE.get(framework_of(trace), "")
-        otherwise = "do it in a thread or process in parallel with the steps"
-        return _WHERE_TO_PREPARE.get(loader_of(waited), f"{otherwise}, {beside}" if beside else otherwise)
-    return rule.remedies[framework_of(trace)]
+def _load_ahead(facts: Facts, case: Case) -> str:
+    """Return the remedy for a step that waits for data, in terms of the program's loader."""
+    waited = case.waited
+    if of_workers := _of_workers(case):
+        return of_workers
+    spans = _spans(waited, Purpose.LOADING)
+    # In the line of the loop itself only the loader's own code runs.
+    of_loop = case.line and waited.sampled is not None and waited.sampled.is_around(case.line)
+    line = str(case.line.line) if case.line and not of_loop else ""
+    return to_load_ahead(facts.timeline, loader_of(waited, spans if len(spans) else None), line)
+
+
+def _prepare_beside(facts: Facts, case: Case) -> str:
+    """Return the remedy for data that is prepared in the step, in terms of the program's loader."""
+    beside = _BESIDE.get(framework_of(facts.timeline), "")
+    otherwise = "do it in a thread or process in parallel with the steps"
+    known = _WHERE_TO_PREPARE.get(loader_of(case.waited))
+    return known or (f"{otherwise}, {beside}" if beside else otherwise)
 
 
 def _what(case: Case) -> str:
@@ -194,17 +138,17 @@ def _of_workers(case: Case) -> str:
     return Workers(evidence["workers"], evidence["fetch_ratio"], evidence["collate_ratio"]).remedy
 
 
-def _missing(facts: Facts, rule: ActivityRule, looked: list[Waited]) -> str:
+def _missing(activity: Purpose, looked: list[Waited]) -> str:
     if not looked:
         return "no operators of the host were recorded, so what the training thread did is not known"
-    named = any(len(_spans(waited, rule.activity)) for waited in looked)
-    if rule.activity == Purpose.LOADING and not any(len(waited.loading) for waited in looked):
+    named = any(len(_spans(waited, activity)) for waited in looked)
+    if activity == Purpose.LOADING and not any(len(waited.loading) for waited in looked):
         without = ", ".join(str(waited.rank) for waited in looked[:8])
         if not named:
             return f"no event of data loading was recorded on rank {without}"
-    if rule.activity == Purpose.COMPILING and not any(_told(waited) for waited in looked):
+    if activity == Purpose.COMPILING and not any(_told(waited) for waited in looked):
         return "no operators, calls or Python stacks of the training thread"
-    telling = rule.activity not in (Purpose.LOADING, Purpose.COMPILING)
+    telling = activity not in (Purpose.LOADING, Purpose.COMPILING)
     if telling and not named and not any(waited.has_stacks for waited in looked):
         return "no Python stacks, and no event has such a name"
     return ""
@@ -223,29 +167,29 @@ def _spans(waited: Waited, activity: Purpose) -> Spans:
     return spans_of(waited, activity).intersect(waited.spans)
 
 
-def _case(facts: Facts, rule: ActivityRule, waited: Waited) -> Case | None:
-    trace, spans, lane = facts.timeline, _spans(waited, rule.activity), waited.lane
-    beside = rule.activity == Purpose.LOADING and not len(spans)
+def _case(activity: Purpose, waited: Waited) -> Case | None:
+    trace, spans, lane = waited.trace, _spans(waited, activity), waited.lane
+    beside = activity == Purpose.LOADING and not len(spans)
     if beside:
         spans = waited.loading
     if not len(spans):
         return None
-    if rule.activity == Purpose.COMPILING:
+    if activity == Purpose.COMPILING:
         host = {lane: spans} | {
             other: waited.activities.spans(other, Purpose.COMPILING) for other in _backward_lanes(waited)
         }
     else:
         host = {lane: spans}
-    worth = waited.whole(spans) if rule.activity == Purpose.EVALUATING else waited.worth(host=host)
+    worth = waited.whole(spans) if activity == Purpose.EVALUATING else waited.worth(host=host)
     if beside:
         worth = replace(worth, gain_ns=worth.cost_ns, how="bound")
-    rows = _rows(waited, rule.activity, spans)
-    lines = _lines(waited, rule.activity, spans, rows) if not beside else []
-    workers = workers_of(waited, spans) if rule.activity == Purpose.LOADING else None
+    rows = _rows(waited, activity, spans)
+    lines = _lines(waited, activity, spans, rows) if not beside else []
+    workers = workers_of(waited, spans) if activity == Purpose.LOADING else None
     if workers is not None and workers.slow:
         # The training thread stands in its loop meanwhile; the line to change is the workers'.
         lines = waited.worker_lines(spans) or lines
-    if rule.activity == Purpose.LOADING and waited.sampled is not None:
+    if activity == Purpose.LOADING and waited.sampled is not None:
         # Python that a pipeline calls on its own threads is what it spends its time in.
         within = rows_spans(trace, of_the_loader(waited))
         if within.intersect(spans).measure_ns >= _CALLED * spans.measure_ns:
@@ -256,16 +200,16 @@ def _case(facts: Facts, rule: ActivityRule, waited: Waited) -> Case | None:
     }
     if len(rows):
         evidence["calls_per_step"] = len(rows) / waited.count
-    if rule.activity == Purpose.LOADING:
+    if activity == Purpose.LOADING:
         evidence["input_ratio"] = worth.cost_ns / waited.wall_ns
-    if rule.activity == Purpose.COMPILING:
+    if activity == Purpose.COMPILING:
         evidence |= _compiled(trace, waited, rows)
-    if rule.activity == Purpose.EVALUATING:
+    if activity == Purpose.EVALUATING:
         evidence |= without_gradients(waited, spans)
     evidence["events"] = longest(trace, rows)
     evidence["lines"] = lines_told(lines, spans.measure_ns)
     chain = _chain(waited)
-    if workers is None and rule.activity == Purpose.LOADING and has_workers(waited, spans):
+    if workers is None and activity == Purpose.LOADING and has_workers(waited, spans):
         chain = (*chain, HAS_WORKERS)
     if workers is not None:
         chain = (*chain, workers.said)
@@ -451,9 +395,112 @@ def _is_json(text: str) -> bool:
     return True
 
 
-input_bound = rule_of(_INPUT)
-preprocessing = rule_of(_PREPROCESSING)
-compilation = rule_of(_COMPILATION)
-checkpoint = rule_of(_CHECKPOINT)
-logging = rule_of(_LOGGING)
-evaluation = rule_of(_EVALUATION)
+# --- the rows ---
+
+_INPUT = ActivityRule(
+    rule="input-bound",
+    activity=Purpose.LOADING,
+    say="the step waits for data",
+    remedies=_load_ahead,
+    least=0.05,
+    formula=(
+        "gain without the time in which T loads data (`DataLoader.__next__`, `IteratorGetNext`, "
+        "`data_loading`); cost: U(loading) in dry. If T loads nothing, a bound from loading on other "
+        "threads"
+    ),
+    fires="≥ 0.05",
+    source="XProf's 5 %",
+)
+_PREPROCESSING = ActivityRule(
+    rule="preprocessing",
+    activity=Purpose.PREPROCESSING,
+    say="the training thread prepares data itself",
+    remedies=_prepare_beside,
+    formula=(
+        "as `input-bound`, for frames on T that prepare data, outside loading: `preprocess`, `augment`, "
+        "`collate`, `tokenize`, image libraries, transforms"
+    ),
+)
+_COMPILATION = ActivityRule(
+    rule="compilation",
+    activity=Purpose.COMPILING,
+    say="the step compiles",
+    remedies={
+        "torch": "keep shapes, types and Python values that are arguments the same: pad or bucket, leave "
+        "out a smaller last batch, "
+        "torch.compile(dynamic=True) or torch._dynamo.mark_dynamic; TORCH_LOGS=recompiles says which "
+        "guard failed. "
+        "If these are the first steps, record later ones",
+        "jax": "keep shapes, types and static arguments the same: pad or bucket batches, keep jax.jit "
+        "outside the loop; jax.config.update('jax_explain_cache_misses', True) says why. If these are "
+        "the first steps, record later ones",
+        "keras": "keep shapes the same: pad or bucket batches, leave out a smaller last one. If these are "
+        "the first steps, record later ones",
+        "tensorflow": "keep shapes and Python arguments of tf.function the same: pad or bucket batches, "
+        "leave out a smaller last one, input_signature=…, tf.function(reduce_retracing=True)",
+        "python": "keep shapes the same, or compile before the loop",
+    },
+    formula=(
+        "as `input-bound`, for XLA, inductor, dynamo, Triton, `tf.function` tracing; evidence: how "
+        "often, which function, and which of its arguments changed type or shape (JAX: in captures; "
+        "PyTorch: with recorded shapes, those of the first operator whose first call differs from step "
+        "to step)"
+    ),
+)
+_CHECKPOINT = ActivityRule(
+    rule="checkpoint",
+    activity=Purpose.SAVING,
+    say="the step writes a checkpoint",
+    remedies={
+        "torch": "save less often, or in parallel with the steps: torch.distributed.checkpoint.async_save, "
+        "or copy the state to "
+        "the host and write it in a thread",
+        "jax": "save less often, or in parallel with the steps: orbax.checkpoint.AsyncCheckpointer",
+        "keras": "keras.callbacks.ModelCheckpoint(save_freq=…) less often, or write it in a thread",
+        "tensorflow": "tf.train.CheckpointOptions(enable_async=True), or save less often",
+        "python": "save less often, or in a thread",
+    },
+    formula=(
+        "as `input-bound`, for writing checkpoints: `torch.save`, `state` and `model` savers, orbax, "
+        "`SaveV2`, and for lines of the program that serialise: `pickle.dump`, `joblib.dump`, "
+        "`.tofile`, `flax.serialization`"
+    ),
+)
+_LOGGING = ActivityRule(
+    rule="logging",
+    activity=Purpose.LOGGING,
+    say="the step writes logs or results",
+    remedies={
+        "": "write less, or every n steps: no images, histograms, tables or whole tensors in each step; "
+        "logging a value that is on a device also waits for it"
+    },
+    formula=(
+        "as `input-bound`, for `logging`, `print`, `writerows`, writing to files, TensorBoard, W&B, "
+        "MLflow, plots, what libraries write tables, JSON, pictures and sounds by, and functions with "
+        "such names"
+    ),
+)
+
+
+_EVALUATION = ActivityRule(
+    rule="evaluation",
+    activity=Purpose.EVALUATING,
+    say="the step evaluates the model",
+    remedies={
+        "torch": "evaluate every n steps or once an epoch, on fewer batches, under torch.inference_mode(), "
+        "or in a separate process",
+        "keras": "model.fit(validation_freq=…, validation_steps=…) instead of a callback that evaluates",
+        "": "evaluate every n steps or once an epoch, on fewer batches, or in a separate process",
+        "python": "evaluate less often, or in a separate process",
+    },
+    formula=(
+        "the time in `evaluate`, `validate`, `predict`, `estimate_loss`, `check_accuracy` and "
+        "validation steps of trainers on T, including the loading within them. Also, whatever the "
+        "function is called, forward passes without gradients after a step's backward pass: calls of "
+        "PyTorch modules with no operators numbered by autograd, together with functions that do "
+        "nothing else; and XLA programs that spend most of their time on source lines that also occur "
+        "in another program's `jvp`. A bound, because the work on devices would be saved, too"
+    ),
+)
+WHOLE = (_INPUT, _PREPROCESSING, _COMPILATION, _CHECKPOINT, _LOGGING, _EVALUATION)
+"""All of them."""

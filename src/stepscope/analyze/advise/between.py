@@ -6,11 +6,13 @@ If most of it belongs to one activity, the finding is that of the activity's rul
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.activities import WHOLE, ActivityRule, remedy_of, spans_of
+from stepscope.analyze.advise.activities import WHOLE, ActivityRule, spans_of
+from stepscope.analyze.advise.cause import Cause
 from stepscope.analyze.advise.finding import (
     ONE_RUN_EACH,
     WORTH,
@@ -18,16 +20,13 @@ from stepscope.analyze.advise.finding import (
     Case,
     Facts,
     Finding,
-    judged,
     lines_told,
 )
-from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited
 from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.spans import Spans
 from stepscope.attribute.windows import NO_STEP, Windows
 
-RULE = "between-steps"
 UNUSUAL = 4
 """Multiple of the usual gap from which on a gap is the end of an epoch, or a pause, and not a cost of each
 step.
@@ -36,13 +35,6 @@ OF_THE_LOOP = 0.2
 """Least share if no code of the user's is known to run in the gaps: the cost of a framework's own loop."""
 MOST = 0.6
 """Share of the time between steps from which on one activity determines the rule of the finding."""
-_REMEDY = {
-    "torch": "do it every n steps, or in parallel with the steps in a thread or process",
-    "jax": "do it every n steps, or in parallel with the steps in a thread or process",
-    "keras": "do less in callbacks' on_train_batch_begin and on_train_batch_end, or every n batches; "
-    "model.compile(steps_per_execution=…) calls them less often",
-}
-_OTHERWISE = "do it every n steps, or in parallel with the steps in a thread or process"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -58,10 +50,21 @@ def check(facts: Facts) -> Iterator[Finding]:
     for waited, gaps in periods:
         case, rule = _case(waited, gaps)
         if min(case.ratio, case.cost_ratio) >= (WORTH if rule or _has_own(case) else OF_THE_LOOP):
-            cases.setdefault(rule.rule if rule else RULE, []).append(case)
+            cases.setdefault(rule.rule if rule else BETWEEN.rule, []).append(case)
     for name, several in cases.items():
         rule = next((one for one in WHOLE if one.rule == name), None)
-        yield from _findings(facts, name, rule, several, len(periods))
+        yield from (_of(rule) if rule else BETWEEN).judged(facts, several, of=len(periods))
+
+
+def _of(rule: ActivityRule) -> Cause:
+    """Return the row of an activity that goes on between the steps."""
+    what = rule.say.replace("the step", "the program")
+    return replace(
+        BETWEEN,
+        rule=rule.rule,
+        say=lambda case: f"{what} between the steps for {case.cost}",
+        remedies=rule.remedies,
+    )
 
 
 def _has_own(case: Case) -> bool:
@@ -74,24 +77,6 @@ def _has_own(case: Case) -> bool:
     if waited.sampled is not None:
         return case.line is not None and not waited.sampled.is_around(case.line)
     return case.line is not None or bool(len(case.rows))
-
-
-def _findings(
-    facts: Facts, name: str, rule: ActivityRule | None, cases: list[Case], of: int
-) -> Iterator[Finding]:
-    otherwise = _REMEDY.get(framework_of(facts.timeline), _OTHERWISE)
-    what = f"{rule.say.replace('the step', 'the program')} between the steps" if rule else "between the steps"
-    passes = "" if rule else " pass"
-    return judged(
-        name,
-        cases,
-        of=of,
-        say=lambda case: f"{what}{' for' if rule else ''} {case.cost_text}{passes}{case.where}",
-        action=lambda case: with_line(facts, case, remedy_of(facts, rule, case) if rule else otherwise),
-        command=lambda case: open_line(facts, case),
-        least=WORTH,
-        withdrawn=f"without it the time from one step to the next would not be {WORTH:.0%} shorter",
-    )
 
 
 def _period(waited: Waited) -> tuple[Waited, Spans] | None:
@@ -152,3 +137,22 @@ def _rule(waited: Waited, gaps: Spans, own: Spans) -> ActivityRule | None:
         candidates.append((part.measure_ns / max(own.union(part).measure_ns, 1), rule))
     share, first = max(candidates, key=lambda pair: pair[0])
     return first if share >= MOST else None
+
+
+BETWEEN = Cause(
+    rule="between-steps",
+    cases=lambda facts: (),
+    say=lambda case: f"between the steps {case.cost_text} pass{case.where}",
+    remedies={
+        "keras": "do less in callbacks' on_train_batch_begin and on_train_batch_end, or every n batches; "
+        "model.compile(steps_per_execution=…) calls them less often",
+        "": "do it every n steps, or in parallel with the steps in a thread or process",
+    },
+    withdrawn=f"without it the time from one step to the next would not be {WORTH:.0%} shorter",
+    formula=(
+        "gain without the time between the end of one step and the beginning of the next, in at least "
+        "two gaps; gaps of more than four times the usual length are pauses. If one activity accounts "
+        "for 0.6 of it, the finding carries that activity's rule"
+    ),
+    fires="0.2 if only the framework that runs the loop, or the profiler, is known to be at work there",
+)

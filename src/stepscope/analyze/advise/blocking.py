@@ -6,13 +6,12 @@ Python that do nothing but wait, such as ``time.sleep`` and locks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import Abstain, Case, Facts, Finding, judged, lines_told
-from stepscope.analyze.advise.remedy import open_line
+from stepscope.analyze.advise.cause import Cause, on_each
+from stepscope.analyze.advise.finding import Abstain, Case, lines_told
 from stepscope.analyze.advise.waited import Waited
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
@@ -22,31 +21,9 @@ from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.table import BLOCKS, EXCHANGES, JOINS
 from stepscope.trace.model import Kind, among
 
-RULE = "blocking-call"
 LEAST = 0.05
 ONE_LINE = 0.5
 """Share of the waiting that one line of the user's must account for."""
-
-
-def check(facts: Facts) -> Iterator[Finding]:
-    """Replay the steps without the time in which one line of the user's waits for no device."""
-    looked = [waited for waited in facts.waited if _tells(waited)]
-    if not looked:
-        raise Abstain("no stacks, recorded or sampled, that tell whether the training thread could run")
-    yield from judged(
-        RULE,
-        map(_case, looked),
-        of=len(facts.waited),
-        say=lambda case: f"the training thread waits for {case.cost_text}{case.where}",
-        action=lambda case: (
-            "move what waits there (a file, the network, a lock, a process, sleep) out of the steps, or "
-            "do it ahead of time in a thread"
-        ),
-        command=lambda case: open_line(facts, case),
-        least=LEAST,
-        limits={"line_ratio": ONE_LINE},
-        withdrawn=f"the steps without it would not be {LEAST:.0%} shorter, or no line accounts for half",
-    )
 
 
 def _tells(waited: Waited) -> bool:
@@ -63,6 +40,9 @@ def _frames(waited: Waited) -> Ints:
 
 
 def _case(waited: Waited) -> Case | None:
+    """Replay the steps without the time in which one line of the user's waits for no device."""
+    if not _tells(waited):
+        raise Abstain("no stacks, recorded or sampled, that tell whether the training thread could run")
     if waited.sampled is None:
         return _recorded(waited)
     if waited.sampled.lane != waited.lane:
@@ -131,3 +111,24 @@ def _exchanging(waited: Waited) -> Spans:
         inside = waited.spans.within(trace.start_ns[frames], trace.start_ns[frames] + 1) > 0
         return rows_spans(trace, frames[inside])
     return waited.sampled.holding(EXCHANGES)
+
+
+BLOCKING = Cause(
+    rule="blocking-call",
+    cases=on_each(_case),
+    say=lambda case: f"the training thread waits for {case.cost}",
+    remedies={
+        "": "move what waits there (a file, the network, a lock, a process, sleep) out of the steps, or do "
+        "it ahead of time in a thread"
+    },
+    least=LEAST,
+    limits={"line_ratio": ONE_LINE},
+    withdrawn=f"the steps without it would not be {LEAST:.0%} shorter, or no line accounts for half",
+    formula=(
+        "gain without the time in which T sleeps, or waits for a file, a lock or another process, while "
+        "no device works; outside operators, exchanges and the activities above; known from sampled "
+        "stacks, otherwise from recorded calls of Python that only wait (`time.sleep`, locks, queues, "
+        "sockets)"
+    ),
+    fires="≥ 0.05, and one line accounts for half of it",
+)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, lines_told, longest
+from stepscope.analyze.advise.cause import Cause, on_each
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, lines_told, longest
 from stepscope.analyze.advise.remedy import show
 from stepscope.analyze.advise.waited import Waited
 from stepscope.attribute.attribution import pipeline_lanes
@@ -16,36 +16,6 @@ from stepscope.attribute.named import named
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.table import CALLBACKS
 from stepscope.trace.model import Kind, among
-
-RULE = "host-callback"
-
-
-def check(facts: Facts) -> Iterator[Finding]:
-    """Look at the operations of compiled code that call Python."""
-    looked = [
-        waited
-        for waited in facts.waited
-        if len(waited.executing) or waited.has_device or len(of_thread(waited))
-    ]
-    if facts.timeline.format not in ("xplane", "timeline", "step_stats", "chrome") or not looked:
-        raise Abstain("no compiled code of XLA or TensorFlow whose operations are known")
-    yield from judged(
-        RULE,
-        map(_case, looked),
-        of=len(facts.waited),
-        say=lambda case: (
-            f"compiled code calls Python ({case.evidence['events'][0]['name']}) for "
-            f"{case.cost_text}{case.where}"
-        ),
-        action=lambda case: (
-            "compute it in the compiled step, or return the values and handle them outside of it every "
-            "n steps: jax.pure_callback, jax.experimental.io_callback, jax.debug.print and "
-            "tf.py_function all wait for Python's lock"
-        ),
-        command=lambda case: show(facts, "op", case.evidence["events"][0]["name"], order="micros"),
-        least=WORTH,
-        withdrawn=f"no operation of compiled code calls Python for {WORTH:.0%} of the steps",
-    )
 
 
 def of_the_loader(waited: Waited) -> Ints:
@@ -69,7 +39,11 @@ def of_thread(waited: Waited) -> Spans:
 
 
 def _case(waited: Waited) -> Case | None:
+    """Look at the operations of compiled code that call Python."""
     trace, rows = waited.trace, _rows(waited)
+    compiled = len(waited.executing) or waited.has_device or len(of_thread(waited))
+    if trace.format not in ("xplane", "timeline", "step_stats", "chrome") or not compiled:
+        raise Abstain("no compiled code of XLA or TensorFlow whose operations are known")
     # The step waits for a pipeline where it takes an element, not for what the pipeline calls meanwhile.
     rows = rows[~pipeline_lanes(trace)[trace.lane[rows]]]
     spans = rows_spans(trace, rows).intersect(waited.spans)
@@ -88,3 +62,21 @@ def _case(waited: Waited) -> Case | None:
     return Case(
         waited, worth, evidence, line, rows[np.argsort(-trace.duration_ns[rows], kind="stable")], spans=spans
     )
+
+
+CALLBACK = Cause(
+    rule="host-callback",
+    cases=on_each(_case),
+    say=lambda case: f"compiled code calls Python ({case.evidence['events'][0]['name']}) for {case.cost}",
+    remedies={
+        "": "compute it in the compiled step, or return the values and handle them outside of it every n "
+        "steps: jax.pure_callback, jax.experimental.io_callback, jax.debug.print and tf.py_function all wait "
+        "for Python's lock"
+    },
+    command=lambda facts, case: show(facts, "op", case.evidence["events"][0]["name"], order="micros"),
+    withdrawn=f"no operation of compiled code calls Python for {WORTH:.0%} of the steps",
+    formula=(
+        "the time of XLA or TensorFlow operations that call Python: `pure_callback`, `io_callback`, "
+        "`debug_callback`, `PyFunc`, also on T itself; a bound"
+    ),
+)

@@ -1,15 +1,13 @@
-"""Causes as rows, and one engine: a row selects time, says when, and has its sentence and remedies.
+"""The table of causes that only select time: the engine replays the steps without it.
 
-The engine does the rest for every row: the gain by replay without the selected time, its lines, and the
-worst rank. A row never computes a gain.
+A row never computes a gain.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -17,21 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.advise import gradients
+from stepscope.analyze.advise.cause import Cause, Selection, on_each
 from stepscope.analyze.advise.expensive import question_of
-from stepscope.analyze.advise.finding import (
-    WORTH,
-    Abstain,
-    Case,
-    Check,
-    Facts,
-    Finding,
-    events_of,
-    judged,
-    lines_told,
-    place_of,
-)
-from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
-from stepscope.analyze.advise.selection import Selection
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
@@ -44,111 +30,6 @@ from stepscope.attribute.windows import NO_STEP
 from stepscope.text import time
 
 Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Cause:
-    """One row of the table.
-
-    Attributes:
-        rule: Its id.
-        select: Returns its time on one rank, None if it is not there. Without the data it raises
-            :class:`Abstain`.
-        say: The beginning of its sentence, up to the cost.
-        remedies: By framework; "" for any other.
-        withdrawn: The condition under which it would no longer be reported.
-        limits: Limits that the evidence passed.
-        always: It is worth a word even if its time is not in the profile.
-        sure_from: Share of the step from which on the mend is sure to help; what takes the place of the
-            time costs something that the profile does not hold.
-        bound: Whether it saves that at most.
-        formula: The measured quantity, in Markdown, for the reference of rules.
-        fires: From which value on, beyond a gain of 3 % of the step.
-    """
-
-    rule: str
-    select: Callable[[Waited], Selection | None]
-    say: Callable[[Mapping[str, Any]], str]
-    remedies: Mapping[str, str] | Callable[[Mapping[str, Any]], str]
-    withdrawn: str
-    limits: Mapping[str, float] = field(default_factory=dict)
-    always: bool = False
-    sure_from: float = 0.0
-    bound: bool = False
-    formula: str = ""
-    fires: str = ""
-
-    def remedy(self, facts: Facts, evidence: Mapping[str, Any]) -> str:
-        """Return what to do, in terms of the program's framework."""
-        if callable(self.remedies):
-            return self.remedies(evidence)
-        return self.remedies.get(framework_of(facts.timeline), self.remedies.get("", ""))
-
-
-def check_of(cause: Cause) -> Check:
-    """Return the check of a row: its selection on every rank, replayed without it."""
-
-    def check(facts: Facts) -> Iterator[Finding]:
-        cases, missing = [], []
-        for waited in facts.waited:
-            try:
-                selected = cause.select(waited)
-            except Abstain as lacks:
-                missing.append(lacks)
-                continue
-            cases.append(None if selected is None else _case(waited, selected))
-        if missing and not cases:
-            raise missing[0]
-        findings = list(judged(
-            cause.rule,
-            cases,
-            of=len(facts.waited),
-            say=lambda case: f"{cause.say(case.evidence)} {case.cost_text}{case.where}",
-            left=lambda case: f"without it {case.left_text('at best' if cause.bound else 'about')}",
-            action=lambda case: with_line(facts, case, cause.remedy(facts, case.evidence)),
-            command=lambda case: open_line(facts, case),
-            least=WORTH,
-            withdrawn=cause.withdrawn,
-            limits=cause.limits,
-            sure=lambda case: case.ratio >= cause.sure_from,
-        ))  # fmt: skip
-        unseen = next((case for case in cases if case is not None and cause.always and not findings), None)
-        yield from findings if unseen is None else (_unmeasured(cause, facts, unseen),)
-
-    check.__doc__ = f"Replay the steps without the time of {cause.rule}."
-    return check
-
-
-def _case(waited: Waited, selected: Selection) -> Case:
-    spans, rows = selected.spans, selected.rows
-    device = selected.device if len(selected.device) else None
-    if selected.whole:
-        worth = waited.whole(spans, queued=not selected.waits)
-    else:
-        worth = waited.worth(host={waited.lane: spans}, device=device, queued=not selected.waits)
-    lines: list[Share] = []
-    if selected.of_rows:
-        lines = waited.lines(rows_spans(waited.trace, np.unique(rows)))
-    lines = lines or waited.origin_lines(rows, lambda some: rows_spans(waited.trace, some))
-    lines = lines or waited.lines(spans)
-    evidence = {**selected.evidence, "lines": lines_told(lines, spans.measure_ns)}
-    line = selected.line or (lines[0] if lines else None)
-    return Case(waited, worth, evidence, line, rows, spans=spans)
-
-
-def _unmeasured(cause: Cause, facts: Facts, case: Case) -> Finding:
-    return Finding(
-        cause.rule,
-        "info",
-        f"{cause.say(case.evidence).removesuffix(', for')}; its cost is not in the profile",
-        {**case.evidence, "rank": case.waited.rank},
-        {},
-        cause.remedy(facts, case.evidence),
-        place=place_of(case.waited, case.line),
-        events=events_of(case.waited.trace, case.waited.step_rows),
-        command=open_line(facts, case),
-        withdrawn=cause.withdrawn,
-    )
 
 
 # --- what was left on ----------------------------------------------------------------------------------
@@ -468,25 +349,45 @@ def _grown(evidence: Mapping[str, Any]) -> str:
     return f"each capture has more operators a step than the one before ({numbers}); the added ones take"
 
 
-def _computed_once(evidence: Mapping[str, Any]) -> str:
+def _computed_once(facts: Facts, case: Case) -> str:
     once = (
         "if what they compute from is the same again, such as constants, a frozen model or a data set "
         "that is read many times, compute it once and keep it"
     )
-    return "; ".join(filter(None, (once, question_of(evidence["mostly"]))))
+    return "; ".join(filter(None, (once, question_of(case.evidence["mostly"]))))
 
 
 # --- the table -----------------------------------------------------------------------------------------
 
+
+def _row(
+    rule: str,
+    select: Callable[[Waited], Selection | None],
+    say: Callable[[Mapping[str, Any]], str],
+    remedies: Mapping[str, str] | Callable[[Facts, Case], str],
+    withdrawn: str,
+    **more: Any,
+) -> Cause:
+    """Return the row of a selection; its sentence begins with what ``say`` makes of the evidence."""
+    return Cause(
+        rule=rule,
+        cases=on_each(select),
+        say=lambda case: f"{say(case.evidence)} {case.cost}",
+        remedies=remedies,
+        withdrawn=withdrawn,
+        **more,
+    )
+
+
 CAUSES: tuple[Cause, ...] = (
     *(
-        Cause(
+        _row(
             "debug-setting",
             left_on(one),
             lambda evidence, one=one: f"{one.say} ({one.setting}), for",  # type: ignore[misc]
             {"": one.off},
             "it is switched off",
-            always=True,
+            always=f"{one.say} ({one.setting})",
             formula=(
                 "a setting for debugging that was on when the capture started: "
                 "`torch.autograd.detect_anomaly`, `jax_disable_jit`, `jax_debug_nans`, `jax_debug_infs`, "
@@ -498,7 +399,7 @@ CAUSES: tuple[Cause, ...] = (
         )
         for one in LEFT_ON
     ),
-    Cause(
+    _row(
         "double-precision",
         double_precision,
         lambda evidence: (
@@ -517,7 +418,7 @@ CAUSES: tuple[Cause, ...] = (
             "or XLA's threads ran"
         ),
     ),
-    Cause(
+    _row(
         "too-many-threads",
         too_many_threads,
         lambda evidence: (
@@ -526,13 +427,13 @@ CAUSES: tuple[Cause, ...] = (
         ),
         {"": "use no more threads than processors: torch.set_num_threads(…), OMP_NUM_THREADS"},
         "there are as many processors as threads",
-        bound=True,
+        left=lambda case: f"without it {case.left_text('at best')}",
         formula=(
             "more threads of PyTorch than processors that the process may use, when the capture started; the "
             "gain is at most the time of the operators"
         ),
     ),
-    Cause(
+    _row(
         "interpreter-held",
         interpreter_held,
         lambda evidence: (
@@ -551,7 +452,7 @@ CAUSES: tuple[Cause, ...] = (
             "by half of the switch interval or more; known on Linux, from captures of Stepscope"
         ),
     ),
-    Cause(
+    _row(
         "dense-gradient",
         gradients.dense,
         lambda evidence: (
@@ -563,8 +464,8 @@ CAUSES: tuple[Cause, ...] = (
         },
         f"most of the gradient is computed, not filled with zeros, or the steps without it would not be "
         f"{WORTH:.0%} shorter",
-        {"filled_ratio": gradients.HALF},
-        sure_from=gradients.HALF,
+        limits={"filled_ratio": gradients.HALF},
+        sure=lambda case: case.ratio >= gradients.HALF,
         formula=(
             "gain without the gradients of embeddings that take half of their time or more to be filled with "
             "zeros, and without operators of the optimizer that take at least half as long as filling one; "
@@ -572,7 +473,7 @@ CAUSES: tuple[Cause, ...] = (
         ),
         fires="filling ≥ 0.5 of it",
     ),
-    Cause(
+    _row(
         "unused-gradients",
         gradients.unused,
         lambda evidence: (
@@ -592,7 +493,7 @@ CAUSES: tuple[Cause, ...] = (
             "most run once for each. What is added to a gradient that was not cleared is not its own"
         ),
     ),
-    Cause(
+    _row(
         "called-again",
         gradients.repeated,
         lambda evidence: (
@@ -611,7 +512,7 @@ CAUSES: tuple[Cause, ...] = (
             "backward passes of these calls; captures of Stepscope record it"
         ),
     ),
-    Cause(
+    _row(
         "computed-again",
         gradients.without,
         lambda evidence: (
@@ -621,14 +522,14 @@ CAUSES: tuple[Cause, ...] = (
         ),
         _computed_once,
         f"the steps run different ones, or the steps without them would not be {WORTH:.0%} shorter",
-        sure_from=math.inf,
+        sure=lambda case: False,
         formula=(
             "gain without operators of the forward pass that no backward operator is linked to, that draw no "
             "random numbers, and that are the same in half of the steps or more; whether their values are "
             "the same is not known, so the finding is info"
         ),
     ),
-    Cause(
+    _row(
         "process-messages",
         in_frames(MESSAGES),
         lambda evidence: "messages to and from other processes take",
@@ -641,19 +542,19 @@ CAUSES: tuple[Cause, ...] = (
             "gain without the time in which sampled stacks of T stand in `multiprocessing`, Ray or ZeroMQ"
         ),
     ),
-    Cause(
+    _row(
         "recomputed",
         in_frames(RECOMPUTES),
         lambda evidence: "activations are computed again in the backward pass, for",
         {"": "if there is enough memory, do without gradient checkpointing, or use it in fewer layers"},
         f"the steps without it would not be {WORTH:.0%} shorter",
-        sure_from=math.inf,
+        sure=lambda case: False,
         formula=(
             "gain without the time in which sampled stacks of T stand in the recomputing of "
             "`torch.utils.checkpoint`; info, because whether memory would suffice is not known"
         ),
     ),
-    Cause(
+    _row(
         "growing-steps",
         growing,
         _grown,
@@ -672,17 +573,3 @@ CAUSES: tuple[Cause, ...] = (
     ),
 )
 """Every cause that is a row, by its id."""
-
-
-def check_rows(rule: str) -> Check:
-    """Return the check of all rows of one rule."""
-    checks = [check_of(cause) for cause in CAUSES if cause.rule == rule]
-
-    def check(facts: Facts) -> Iterator[Finding]:
-        for one in checks:
-            yield from one(facts)
-
-    return check
-
-
-__all__ = ["CAUSES", "Cause", "Selection", "check_rows"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analyze.advise.cause import Cause
 from stepscope.analyze.advise.finding import (
     WORTH,
     Abstain,
@@ -15,7 +16,6 @@ from stepscope.analyze.advise.finding import (
     Facts,
     Finding,
     events_of,
-    judged,
     longest,
     place_of,
 )
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from stepscope.analyze.ranks.clocks import Clocks
     from stepscope.analyze.ranks.waits import Waits
 
-RULE, SLOW = "communication-bound", "slow-rank"
 LATE, BY_CHANCE = 0.5, 0.6
 """One of n ranks must cause LATE + BY_CHANCE / n of the waiting to be called the slow one: of two ranks one
 always causes half of it or more."""
@@ -46,9 +45,9 @@ agree.
 """
 
 
-def check(facts: Facts) -> Iterator[Finding]:
+def _cases(facts: Facts) -> list[Case | None]:
     """Replay the steps with communication that takes no time."""
-    trace, cases, known = facts.timeline, [], False
+    trace, cases, known = facts.timeline, list[Case | None](), False
     for waited in facts.waited:
         rows = _rows(trace, waited)
         known = known or len(rows) > 0
@@ -66,27 +65,31 @@ def check(facts: Facts) -> Iterator[Finding]:
     if not known:
         parts = facts.breakdown
         raise Abstain(parts.missing.get("communication", "no communication was recorded"))
-    servers = about_servers(trace)
-    yield from judged(
-        RULE,
-        cases,
-        of=len(facts.waited),
-        say=lambda case: f"communication that no computation hides takes {case.cost_text}",
-        action=lambda case: (
-            servers
-            or (
-                "find out who waits for whom before changing the network, because a late rank looks the "
-                "same: record all ranks and open them together; then try larger buckets, overlap with the "
-                "backward pass, fewer or smaller exchanges"
-            )
-        ),
-        command=lambda case: show(
-            facts, "kernel", order="accelerator_micros" if case.waited.has_device else "micros"
-        ),
-        least=WORTH,
-        limits={"cost_ratio": WORTH},
-        withdrawn=f"steps whose communication took no time would not be {WORTH:.0%} shorter",
+    return cases
+
+
+def _remedy(facts: Facts, case: Case) -> str:
+    return about_servers(facts.timeline) or (
+        "find out who waits for whom before changing the network, because a late rank looks the same: record "
+        "all ranks and open them together; then try larger buckets, overlap with the backward pass, fewer or "
+        "smaller exchanges"
     )
+
+
+COMMUNICATION_BOUND = Cause(
+    rule="communication-bound",
+    cases=_cases,
+    say=lambda case: f"communication that no computation hides takes {case.cost}",
+    remedies=_remedy,
+    command=lambda facts, case: show(
+        facts, "kernel", order="accelerator_micros" if case.waited.has_device else "micros"
+    ),
+    limits={"cost_ratio": WORTH},
+    withdrawn=f"steps whose communication took no time would not be {WORTH:.0%} shorter",
+    formula="gain if communication took no time; cost: U(communication) while nothing else runs",
+    fires="cost too ≥ 0.03",
+    source="XProf's collectives",
+)
 
 
 def about_servers(trace: Trace) -> str:
@@ -167,7 +170,7 @@ def slow_rank(facts: Facts) -> Iterator[Finding]:
         return
     line = _line_before(waited, begin[mine, culprit], waits[mine].max(axis=1))
     yield Finding(
-        SLOW,
+        "slow-rank",
         severity_of(ratio),
         f"rank {ranks[culprit]} arrives last at {int(mine.sum())} of {len(late)} collectives and the others "
         f"wait for it {time(lost)} of {time(wall)} a "

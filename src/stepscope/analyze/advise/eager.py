@@ -7,13 +7,12 @@ is looked up, checked and started from Python.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import Abstain, Case, Facts, Finding, judged, lines_told, most_frequent
-from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
+from stepscope.analyze.advise.cause import Cause, on_each
+from stepscope.analyze.advise.finding import Abstain, Case, lines_told, most_frequent
 from stepscope.analyze.advise.syncs import around, reads
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.attribute.device import rows_spans
@@ -22,7 +21,6 @@ from stepscope.attribute.spans import Spans
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, among
 
-RULE = "eager-operations"
 NEAR_NS = 1_000_000
 """Longest gap between operations that contains only the Python from one to the next."""
 LEAST = 0.1
@@ -33,39 +31,12 @@ _EXECUTION = re.compile(rf"Executable::Execute|{_RUNS.pattern}")
 """Those frames, and the call that runs a program if no threads of XLA's do."""
 
 
-def check(facts: Facts) -> Iterator[Finding]:
-    """Replay the steps without the time in which operations are dispatched one by one."""
-    if not named(facts.timeline, _CALLS).any():
-        raise Abstain("no calls of compiled JAX functions or of TensorFlow operations")
-    yield from judged(
-        RULE,
-        map(_case, facts.waited),
-        of=len(facts.waited),
-        say=lambda case: (
-            f"{case.evidence['operations_per_step']:,.0f} operations "
-            f"{'a step' if case.waited.marked else 'in all'} are dispatched one by one, for "
-            f"{case.cost_text}{case.where}"
-        ),
-        action=lambda case: with_line(facts, case, _REMEDIES[framework_of(facts.timeline)]),
-        command=lambda case: open_line(facts, case),
-        least=LEAST,
-        withdrawn=f"the steps with one call in place of these would not be {LEAST:.0%} shorter",
-    )
-
-
-_REMEDIES = {
-    "jax": "put the step under one jax.jit, and jax.lax.scan or jax.vmap in place of Python loops",
-    "keras": "model.compile(run_eagerly=False, jit_compile=True), as run_eagerly is for debugging; put a "
-    "loop of your own into one tf.function or jax.jit",
-    "tensorflow": "put the step into one tf.function; tf.config.run_functions_eagerly(False)",
-    "torch": "torch.compile the step",
-    "python": "put the step into one compiled function",
-}
-
-
 def _case(waited: Waited) -> Case | None:
+    """Replay the steps without the time in which operations are dispatched one by one."""
     trace, lane = waited.trace, waited.lane
     called = named(trace, _CALLS)
+    if not called.any():
+        raise Abstain("no calls of compiled JAX functions or of TensorFlow operations")
     mine = (trace.lane == lane) & called[trace.name] & among(Kind.HOST_OP, Kind.RUNTIME_CALL)[trace.kind]
     rows = outermost(trace, np.flatnonzero(mine))
     rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
@@ -102,3 +73,29 @@ def _handing(waited: Waited, start: Any, end: Any) -> Spans:
     executed = np.flatnonzero((trace.lane == waited.lane) & runs[trace.name])
     # A read of each result waits for a little work: only that work would be left in one call.
     return whole.minus(rows_spans(trace, executed)).minus(waited.busy)
+
+
+EAGER = Cause(
+    rule="eager-operations",
+    cases=on_each(_case),
+    say=lambda case: (
+        f"{case.evidence['operations_per_step']:,.0f} operations "
+        f"{'a step' if case.waited.marked else 'in all'} are dispatched one by one, for {case.cost}"
+    ),
+    remedies={
+        "jax": "put the step under one jax.jit, and jax.lax.scan or jax.vmap in place of Python loops",
+        "keras": "model.compile(run_eagerly=False, jit_compile=True), as run_eagerly is for debugging; put a "
+        "loop of your own into one tf.function or jax.jit",
+        "tensorflow": "put the step into one tf.function; tf.config.run_functions_eagerly(False)",
+        "torch": "torch.compile the step",
+        "python": "put the step into one compiled function",
+    },
+    least=LEAST,
+    withdrawn=f"the steps with one call in place of these would not be {LEAST:.0%} shorter",
+    formula=(
+        "gain without dispatching operations one by one: calls on T of compiled JAX functions and "
+        "TensorFlow operations, and the gaps between them if shorter than 1 ms, not counting what they "
+        "execute on the host, nor reads of single values; one call of each function is left"
+    ),
+    fires="≥ 0.1, 50 per step",
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,6 @@ from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.step_tree import StepTree, step_tree
 from stepscope.attribute.windows import Windows, ranks, windows
 from stepscope.health.worth import WORTH as WORTH  # the rules take it from here
-from stepscope.health.worth import severity_of
 from stepscope.text import most, readable, share, time
 from stepscope.trace.sampled import load_samples
 
@@ -304,6 +303,11 @@ class Case:
         spent = time(self.worth.cost_ns / self.waited.count)
         return f"{spent} of {self.per_step(self.waited.own_ns)} ({most(self.cost_ratio)})"
 
+    @property
+    def cost(self) -> str:
+        """The same with the line, if it is known."""
+        return f"{self.cost_text}{self.where}"
+
     def per_step(self, ns: float) -> str:
         """Format a time per step; of the whole recording if no step was marked."""
         return f"{time(ns / self.waited.count)} {'a step' if self.waited.marked else 'of the recording'}"
@@ -319,80 +323,6 @@ class Case:
         if self.line is None:
             return ""
         return f" in {self.line.line}" + (f", mostly in {self.line.calls}" if self.line.calls else "")
-
-
-def judged(
-    rule: str,
-    cases: Iterable[Case | None],
-    *,
-    of: int,
-    least: float,
-    say: Callable[[Case], str],
-    left: Callable[[Case], str] = lambda case: f"without it {case.left_text()}",
-    action: Callable[[Case], str],
-    command: Callable[[Case], str],
-    withdrawn: str,
-    limits: Mapping[str, float] | None = None,
-    sure: Callable[[Case], bool] = lambda case: True,
-) -> Iterator[Finding]:
-    """Yield one finding of all ranks on which a cause is worth anything, described by the worst of them.
-
-    Args:
-        rule: Its id.
-        cases: The cause on each rank; None if it was not found.
-        of: Number of ranks examined.
-        least: Least gain as a share of the steps.
-        say: Returns the sentence.
-        left: Returns its end, the time that the change leaves; a short sentence has none.
-        action: Returns the remedy.
-        command: Returns the command.
-        withdrawn: The condition under which it would no longer be reported.
-        limits: Further limits that the evidence passed.
-        sure: Whether the named change saves this time. If that depends on what a profile does not hold, the
-            finding is worth knowing, ``info``, and its gain is what the change could save.
-    """
-    worth_it = [case for case in cases if case is not None and case.ratio >= least]
-    if not worth_it:
-        return
-    ordered = sorted(worth_it, key=lambda case: -case.ratio)
-    worst = ordered[0]
-    waited, worth = worst.waited, worst.worth
-    evidence = {"rank": waited.rank, **worst.evidence}
-    if waited.marked:
-        evidence["steps"] = waited.count
-    evidence["step_ns"] = round(waited.own_ns / waited.count)
-    if waited.own_ns < waited.wall_ns:
-        evidence["queued_ns"] = round((waited.wall_ns - waited.own_ns) / waited.count)
-    # Where one rank of several is judged alone, the sentence says which.
-    label = f"rank {waited.rank}: " if len(ranks(waited.trace)) > 1 else ""
-    if of > 1:
-        label = f"rank {waited.rank}, the worst of {len(ordered)} of {of}: "
-        evidence |= {"affected": len(ordered), "of": of}
-        evidence["next"] = [
-            {"rank": case.waited.rank, "gain_ratio": case.ratio} for case in ordered[1 : 1 + _MOST_PLACES]
-        ]
-    short = label + say(worst)
-    yield Finding(
-        rule,
-        severity_of(worst.ratio) if sure(worst) else "info",
-        f"{short}; {left(worst)}",
-        evidence,
-        {"gain_ratio": least, **(limits or {})},
-        action(worst),
-        cost_ns=round(worth.cost_ns / waited.count),
-        cost_ratio=worst.cost_ratio,
-        gain_ns=round(worth.gain_ns / waited.count),
-        gain_ratio=worst.ratio,
-        gain_from=worth.how,
-        gain_range_ns=worth.spread_ns,
-        place=place_of(waited, worst.line),
-        chain=list(worst.chain),
-        events=events_of(waited.trace, worst.rows if len(worst.rows) else waited.step_rows),
-        command=command(worst),
-        withdrawn=withdrawn,
-        short=short,
-        spans=worst.spans,
-    )
 
 
 def place_of(waited: Waited, line: Share | None) -> dict[str, Any]:
@@ -452,7 +382,7 @@ def top(trace: Trace, rows: Any, amounts: Any, *, count: int = 3) -> list[tuple[
     return [(str(trace.strings[int(number)]), float(sums[number])) for number in order if sums[number] > 0]
 
 
-_MOST_PLACES = 8
+MOST_PLACES = 8
 
 
 @dataclass(frozen=True)
@@ -485,6 +415,6 @@ def gathered(places: list[dict[str, Any]], key: str, *, of: int, least: bool = F
     others: dict[str, Any] = {}
     if of > 1:
         others = {"affected": len(ordered), "of": of}
-        listed = ordered[1 : 1 + _MOST_PLACES]
+        listed = ordered[1 : 1 + MOST_PLACES]
         others["next"] = [{name: place[name] for name in (*names, key)} for place in listed]
     return Places(ordered[0], f"{label}, the worst of {len(ordered)}: " if label else "", others)

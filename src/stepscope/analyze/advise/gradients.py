@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyze.advise.cause import Selection
 from stepscope.analyze.advise.finding import Abstain, top
-from stepscope.analyze.advise.selection import Selection
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import rows_spans

@@ -10,25 +10,23 @@ training thread runs no operator is all that is known: it may be Python, or a wa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from stepscope.analyze.advise.callbacks import of_thread
+from stepscope.analyze.advise.cause import Cause
 from stepscope.analyze.advise.finding import (
     ONE_RUN_EACH,
     WORTH,
     Abstain,
     Case,
     Facts,
-    Finding,
-    judged,
     lines_told,
     top,
 )
-from stepscope.analyze.advise.remedy import framework_of, made_of_samples, open_line, with_line
+from stepscope.analyze.advise.remedy import framework_of, made_of_samples
 from stepscope.analyze.advise.waited import AWAITED, Waited, outermost
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import rows_spans
@@ -82,7 +80,7 @@ class HostTime:
         return self.launching.union(self.python, self.operators, self.other)
 
 
-def check(facts: Facts) -> Iterator[Finding]:
+def _cases(facts: Facts) -> list[Case]:
     """Replay the steps without the time in which the host works and no device does."""
     cases = []
     looked = [waited for waited in facts.waited if waited.lane >= 0]
@@ -98,21 +96,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         least = WORTH if waited.has_device else max(_least_alone(waited, case), WORTH)
         if case is not None and min(case.ratio, case.cost_ratio) >= least and not _of_the_loop(waited, case):
             cases.append(case)
-    if cases:
-        # The ranks of a job are late for one reason; the worst of them tells which.
-        rule = max(cases, key=lambda case: case.ratio).rule
-        yield from judged(
-            rule,
-            cases,
-            of=len(facts.waited),
-            say=lambda case: _say(rule, case),
-            action=lambda case: with_line(facts, case, _action(facts, rule, case)),
-            command=lambda case: open_line(facts, case),
-            least=WORTH,
-            limits={"cost_ratio": WORTH},
-            withdrawn=f"the steps without it would not be {WORTH:.0%} shorter, or no device ran dry for that",
-            sure=_is_own,
-        )
+    return cases
 
 
 def _is_own(case: Case) -> bool:
@@ -121,7 +105,7 @@ def _is_own(case: Case) -> bool:
     return "own_ns" not in evidence or bool(evidence["own_ns"] >= MOST * evidence["seen_ns"])
 
 
-def _say(rule: str, case: Case) -> str:
+def _say(case: Case) -> str:
     device = case.waited.has_device
     if "outside_ns" in case.evidence:
         ranges = case.evidence.get("ranges", [])
@@ -140,12 +124,12 @@ def _say(rule: str, case: Case) -> str:
         "python-overhead": "the device waits for Python"
         if device
         else "the training thread runs its own code, outside the framework's operators,",
-    }[rule]
+    }[case.rule]
     call = case.evidence.get("one_call")
     most = f", {time(case.evidence['one_call_ns'])} of it in one call of {call}" if call else ""
     if _untraced(case):
         most = f"; for {time(case.evidence['untraced_ns'])} of that nothing was recorded on the host"
-    return f"{who} for {case.cost_text}{case.where}{most}"
+    return f"{who} for {case.cost}{most}"
 
 
 def _untraced(case: Case) -> bool:
@@ -493,7 +477,7 @@ def _chain(facts: Facts, waited: Waited, parts: HostTime) -> tuple[str, ...]:
     return tuple(chain)
 
 
-def _action(facts: Facts, rule: str, case: Case) -> str:
+def _action(facts: Facts, case: Case) -> str:
     trace, framework = facts.timeline, framework_of(facts.timeline)
     graphs = bool(named(trace, _GRAPHS).any())
     compiled = bool(named(trace, _COMPILED).any())
@@ -511,7 +495,7 @@ def _action(facts: Facts, rule: str, case: Case) -> str:
         )
     if _untraced(case):
         return "look in the timeline at what surrounds the time for which nothing was recorded"
-    if rule == "python-overhead" and case.line is not None:
+    if case.rule == "python-overhead" and case.line is not None:
         return (
             f"make {case.line.line} cheaper, or move it out of the steps; compile or vectorise the hot path"
         )
@@ -567,3 +551,25 @@ def optimizer_rows(trace: Trace, waited: Waited) -> Ints:
     rows = waited.operators_in_steps
     mine: Ints = rows[attribution(trace).purpose[rows] == Purpose.OPTIMIZER]
     return mine
+
+
+HOST = Cause(
+    rule="host-bound",
+    cases=_cases,
+    say=_say,
+    remedies=_action,
+    limits={"cost_ratio": WORTH},
+    withdrawn=f"the steps without it would not be {WORTH:.0%} shorter, or no device ran dry for that",
+    sure=_is_own,
+    formula=(
+        "gain without the host's own time while the device is dry: on T and on threads that launch a "
+        "tenth of the work or more, not counting the five activities above, waiting and the profiler. "
+        "Evidence: launch calls, Python, operators and untraced time, which add up to it, and how long "
+        "no device worked while the host was waiting as well. If one call accounts for half of it, such "
+        "as the first use of a device, that call is named. Without an accelerator and without stacks: "
+        "the time in which T runs no operator and no other thread or rank works that it may wait for, "
+        "with the range in which most of it lies; whether that is Python or a wait was not recorded"
+    ),
+    fires="cost too ≥ 0.03; 0.2 without an accelerator",
+    source="HTA's host wait",
+)

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyze.advise.cause import Cause
 from stepscope.analyze.advise.finding import (
     WORTH,
     Abstain,
     Case,
     Facts,
-    Finding,
-    judged,
     lines_told,
     most_frequent,
 )
 from stepscope.analyze.advise.host import SMALL_NS, optimizer_calls, optimizer_rows
-from stepscope.analyze.advise.remedy import framework_of, show
+from stepscope.analyze.advise.remedy import show
 from stepscope.analyze.advise.syncs import around, reads
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.attribute.attribution import attribution
@@ -43,9 +41,9 @@ _AROUND = re.compile(r"^autograd::engine::evaluate_function: |^torch::autograd::
 _FUSED = re.compile(r"_fused_|_foreach_|multi_tensor_apply|FusedAdam|FusedSGD|fused_adam")
 
 
-def small(facts: Facts) -> Iterator[Finding]:
+def _small(facts: Facts) -> list[Case | None]:
     """Replay the steps without kernels below 10 µs; on a host alone, without small operators."""
-    trace, cases = facts.timeline, []
+    trace, cases = facts.timeline, list[Case | None]()
     known = False
     for waited in facts.waited:
         rows = _pieces(trace, waited)
@@ -56,19 +54,7 @@ def small(facts: Facts) -> Iterator[Finding]:
         cases.append(_worth_it(_case(trace, waited, rows, short)))
     if not known:
         raise Abstain("no kernels or operators inside the steps")
-    yield from judged(
-        "small-kernels",
-        cases,
-        of=len(facts.waited),
-        say=_say,
-        action=lambda case: _remedy(trace),
-        command=lambda case: show(facts, "kernel" if case.waited.has_device else "op", order="occurrence"),
-        least=WORTH,
-        limits={"small_ratio": COUNT_RATIO},
-        withdrawn=f"fewer than half are shorter than 10 µs, or the steps with one in place of these would "
-        f"not be {WORTH:.0%} shorter",
-        sure=_fusing_saves,
-    )
+    return cases
 
 
 def _fusing_saves(case: Case) -> bool:
@@ -308,22 +294,38 @@ def _say(case: Case) -> str:
     return f"{text}{in_a_row}"
 
 
-def _remedy(trace: Trace) -> str:
-    return {
+SMALL = Cause(
+    rule="small-kernels",
+    cases=_small,
+    say=_say,
+    remedies={
         "torch": "fuse them: torch.compile, operations on whole tensors instead of loops over elements, "
         "larger batches",
         "jax": "put them under one jax.jit, use jax.vmap or jax.lax.scan instead of Python loops, larger "
         "batches",
         "tensorflow": "fuse them with XLA: tf.function(jit_compile=True), of a session "
         "TF_XLA_FLAGS='--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit' in its environment; larger batches",
-    }.get(
-        framework_of(trace), "fuse them: one compiled function, operations on whole tensors, larger batches"
-    )
+        "": "fuse them: one compiled function, operations on whole tensors, larger batches",
+    },
+    command=lambda facts, case: show(facts, "kernel" if case.waited.has_device else "op", order="occurrence"),
+    limits={"small_ratio": COUNT_RATIO},
+    withdrawn="fewer than half are shorter than 10 µs, or the steps with one in place of these would not be "
+    f"{WORTH:.0%} shorter",
+    sure=_fusing_saves,
+    formula=(
+        "gain without kernels below 10 µs; without an accelerator, without operators below 10 µs (in "
+        "the backward pass, those within autograd's own events) and the gaps between them if shorter "
+        "than 20 µs; where the same operators run three times in a row or more, without all that lies "
+        "in between, if most of that is such operators and gaps. Operators of the backward pass are "
+        "reported at the lines of the forward operators that created them"
+    ),
+    fires="half of them, 100 per step",
+)
 
 
-def optimizer(facts: Facts) -> Iterator[Finding]:
+def _optimizer(facts: Facts) -> list[Case | None]:
     """Replay the steps without the optimizer's operators, if it updates parameter by parameter."""
-    trace, cases, seen = facts.timeline, [], False
+    trace, cases, seen = facts.timeline, list[Case | None](), False
     for waited in facts.waited:
         if waited.lane < 0:
             continue
@@ -354,31 +356,34 @@ def optimizer(facts: Facts) -> Iterator[Finding]:
         cases.append(_worth_it(Case(waited, worth, evidence, of_line, leaves, spans=spans)))
     if not seen:
         raise Abstain("nothing in the profile shows the optimizer")
-    yield from judged(
-        "unfused-optimizer",
-        cases,
-        of=len(facts.waited),
-        say=lambda case: (
-            f"the optimizer updates parameter by parameter, "
-            f"{case.evidence['operators_per_step']:,.0f} operators "
-            f"{'a step' if case.waited.marked else 'in all'}, for {case.cost_text}{case.where}"
-        ),
-        action=lambda case: _UPDATE.get(
-            framework_of(trace), "update all parameters in one compiled function"
-        ),
-        command=lambda case: show(facts, "op", order="occurrence"),
-        least=WORTH,
-        withdrawn=f"one of its operators is fused or foreach, or the steps with one operator in place of "
-        f"these would not be {WORTH:.0%} shorter",
-        sure=_fusing_saves,
-    )
+    return cases
 
 
-_UPDATE = {
-    "torch": "torch.optim.…(…, fused=True), or foreach=True; a fused optimizer still takes part of this time",
-    "tensorflow": "update all parameters in one compiled function: tf.function(jit_compile=True) around "
-    "apply_gradients",
-}
+OPTIMIZER = Cause(
+    rule="unfused-optimizer",
+    cases=_optimizer,
+    say=lambda case: (
+        "the optimizer updates parameter by parameter, "
+        f"{case.evidence['operators_per_step']:,.0f} operators "
+        f"{'a step' if case.waited.marked else 'in all'}, for {case.cost}"
+    ),
+    remedies={
+        "torch": "torch.optim.…(…, fused=True), or foreach=True; a fused optimizer still takes part of this "
+        "time",
+        "tensorflow": "update all parameters in one compiled function: tf.function(jit_compile=True) around "
+        "apply_gradients",
+        "": "update all parameters in one compiled function",
+    },
+    command=lambda facts, case: show(facts, "op", order="occurrence"),
+    withdrawn="one of its operators is fused or foreach, or the steps with one operator in place of these "
+    f"would not be {WORTH:.0%} shorter",
+    sure=_fusing_saves,
+    formula=(
+        "gain without the optimizer's operators, the Python between them if the optimizer's call is "
+        "marked, and its kernels, none of which is fused or foreach"
+    ),
+    fires="40 operators per step",
+)
 
 
 def spans_hold(trace: Trace, waited: Waited, spans: Spans) -> Any:

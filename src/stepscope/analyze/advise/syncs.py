@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged
-from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
+from stepscope.analyze.advise.cause import Cause
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts
+from stepscope.analyze.advise.remedy import framework_of
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.analyze.dependencies import Bound
 from stepscope.analyze.views.measure import owners
@@ -22,30 +22,18 @@ from stepscope.text import most, often
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 
-RULE = "sync-points"
 READS = 20
 """Values per step that are read one by one on a host alone, from which on that is a cause."""
 
 
-def check(facts: Facts) -> Iterator[Finding]:
+def _cases(facts: Facts) -> list[Case | None]:
     """Replay the steps with calls that do not wait; on a host alone, without reads of values."""
-    trace = facts.timeline
     looked = [waited for waited in facts.waited if waited.graph is not None]
     if not any(_judged(waited) for waited in looked):
         raise Abstain(
             "no runtime calls (cudaStreamSynchronize and others) and no reads of values inside the steps"
         )
-    cases = ((_on_device if waited.has_device else _on_host)(facts, waited) for waited in looked)
-    yield from judged(
-        RULE,
-        cases,
-        of=len(facts.waited),
-        say=_say,
-        action=lambda case: with_line(facts, case, _remedy(trace, case)),
-        command=lambda case: open_line(facts, case),
-        least=WORTH,
-        withdrawn=f"the steps would not be {WORTH:.0%} shorter if these calls did not wait",
-    )
+    return [(_on_device if waited.has_device else _on_host)(facts, waited) for waited in looked]
 
 
 def _judged(waited: Waited) -> bool:
@@ -148,14 +136,14 @@ def _say(case: Case) -> str:
         count = case.evidence["syncs_per_step"]
         return f"the host waits for the device {often(count)} {unit}{case.where}, and what follows comes late"
     count = case.evidence["reads_per_step"]
-    return f"values are read one by one, {count:,.0f} {unit}, for {case.cost_text}{case.where}"
+    return f"values are read one by one, {count:,.0f} {unit}, for {case.cost}"
 
 
 _SHAPED = re.compile(r"^aten::(?:nonzero|masked_select|_?unique\w*|repeat_interleave)")
 """Operators whose result has a shape that depends on values: the host waits to learn it."""
 
 
-def _remedy(trace: Trace, case: Case) -> str:
+def _remedy(facts: Facts, case: Case) -> str:
     shaped = any(_SHAPED.search(one["operator"]) for one in case.evidence["calls"])
     read = {
         "torch": "take .item(), .cpu(), print and metrics of device values out of the loop, sum them on "
@@ -164,11 +152,24 @@ def _remedy(trace: Trace, case: Case) -> str:
         "jax": "do not call float(), .item(), np.asarray or block_until_ready on each value: keep metrics "
         "on the device and "
         "read them together every n steps",
-    }.get(framework_of(trace), "keep metrics on the device and read them together every n steps")
+    }.get(framework_of(facts.timeline), "keep metrics on the device and read them together every n steps")
     return f"{_FIXED}; {read}" if shaped else read
 
 
 _FIXED = (
     "the shape of what boolean indexing, nonzero and unique return depends on values, for which the host "
     "waits: keep shapes fixed with torch.where, or weights of 0 in place of a selection"
+)
+
+
+SYNCS = Cause(
+    rule="sync-points",
+    cases=_cases,
+    say=_say,
+    remedies=_remedy,
+    withdrawn=f"the steps would not be {WORTH:.0%} shorter if these calls did not wait",
+    formula=(
+        "gain if calls that wait for the device did not wait; without an accelerator, gain without "
+        "reads of single values (`.item()`, `float()`), at least 20 per step"
+    ),
 )

@@ -1,0 +1,212 @@
+"""A cause as a row, and the one engine that judges every row.
+
+A row selects time on each rank, and has its sentence, its remedies and the condition under which it would be
+withdrawn. The engine does the rest: the worst rank, the limits, the finding with its gain and its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stepscope.analyze.advise.finding import (
+    MOST_PLACES,
+    WORTH,
+    Abstain,
+    Case,
+    Facts,
+    Finding,
+    events_of,
+    lines_told,
+    place_of,
+)
+from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
+from stepscope.analyze.advise.waited import Waited
+from stepscope.attribute.device import rows_spans
+from stepscope.attribute.source_lines import Share
+from stepscope.attribute.spans import Ints, Spans
+from stepscope.attribute.windows import ranks
+from stepscope.health.worth import severity_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """One row.
+
+    Attributes:
+        rule: Its id.
+        cases: Returns the cause on each rank, None where it was not found. Without the data it raises
+            :class:`Abstain`.
+        say: Returns the sentence, up to the time that the change leaves.
+        remedies: By framework, "" for any other; or a function of the case.
+        withdrawn: The condition under which it would no longer be reported.
+        left: Returns the end of the sentence, the time that the change leaves.
+        command: Returns the command that shows it; by default that for its line, and the remedy then says how
+            to record the line.
+        least: Least gain as a share of the steps.
+        limits: Further limits that the evidence passed.
+        sure: Whether the named change saves this time. If that depends on what a profile does not hold, the
+            finding is worth knowing, ``info``, and its gain is what the change could save.
+        always: What is said even if its time is not in the profile; empty if nothing is.
+        formula: The measured quantity, in Markdown, for the reference of rules.
+        fires: From which value on, beyond a gain of 3 % of the step.
+        source: Source of the formula and its limits.
+    """
+
+    rule: str
+    cases: Callable[[Facts], Iterable[Case | None]]
+    say: Callable[[Case], str]
+    remedies: Mapping[str, str] | Callable[[Facts, Case], str]
+    withdrawn: str
+    left: Callable[[Case], str] = lambda case: f"without it {case.left_text()}"
+    command: Callable[[Facts, Case], str] | None = None
+    least: float = WORTH
+    limits: Mapping[str, float] = field(default_factory=dict)
+    sure: Callable[[Case], bool] = lambda case: True
+    always: str = ""
+    formula: str = ""
+    fires: str = ""
+    source: str = "ours"
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Judge the cause on all ranks."""
+        cases = list(self.cases(facts))
+        findings = list(self.judged(facts, cases, of=len(facts.waited)))
+        unseen = next((case for case in cases if case is not None and self.always and not findings), None)
+        yield from findings if unseen is None else (self._unmeasured(facts, unseen),)
+
+    def judged(self, facts: Facts, cases: Iterable[Case | None], *, of: int) -> Iterator[Finding]:
+        """Yield one finding of all ranks on which it is worth anything, described by the worst of them.
+
+        Args:
+            facts: The facts.
+            cases: The cause on each rank.
+            of: Number of ranks examined.
+        """
+        worth_it = [case for case in cases if case is not None and case.ratio >= self.least]
+        if not worth_it:
+            return
+        ordered = sorted(worth_it, key=lambda case: -case.ratio)
+        worst = ordered[0]
+        waited, worth = worst.waited, worst.worth
+        evidence = {"rank": waited.rank, **worst.evidence}
+        if waited.marked:
+            evidence["steps"] = waited.count
+        evidence["step_ns"] = round(waited.own_ns / waited.count)
+        if waited.own_ns < waited.wall_ns:
+            evidence["queued_ns"] = round((waited.wall_ns - waited.own_ns) / waited.count)
+        # Where one rank of several is judged alone, the sentence says which.
+        label = f"rank {waited.rank}: " if len(ranks(waited.trace)) > 1 else ""
+        if of > 1:
+            label = f"rank {waited.rank}, the worst of {len(ordered)} of {of}: "
+            evidence |= {"affected": len(ordered), "of": of}
+            evidence["next"] = [
+                {"rank": case.waited.rank, "gain_ratio": case.ratio} for case in ordered[1 : 1 + MOST_PLACES]
+            ]
+        short = label + self.say(worst)
+        yield Finding(
+            worst.rule or self.rule,
+            severity_of(worst.ratio) if self.sure(worst) else "info",
+            f"{short}; {self.left(worst)}",
+            evidence,
+            {"gain_ratio": self.least, **self.limits},
+            cost_ns=round(worth.cost_ns / waited.count),
+            cost_ratio=worst.cost_ratio,
+            gain_ns=round(worth.gain_ns / waited.count),
+            gain_ratio=worst.ratio,
+            gain_from=worth.how,
+            gain_range_ns=worth.spread_ns,
+            chain=list(worst.chain),
+            short=short,
+            spans=worst.spans,
+            **self._change(facts, worst),
+        )
+
+    def _change(self, facts: Facts, case: Case) -> dict[str, Any]:
+        """Return what to do, where, and what shows it."""
+        waited, remedies = case.waited, self.remedies
+        if callable(remedies):
+            action = remedies(facts, case)
+        else:
+            action = remedies.get(framework_of(facts.timeline), remedies.get("", ""))
+        by_line = self.command is None
+        return {
+            "action": with_line(facts, case, action) if by_line else action,
+            "place": place_of(waited, case.line),
+            "events": events_of(waited.trace, case.rows if len(case.rows) else waited.step_rows),
+            "command": open_line(facts, case) if self.command is None else self.command(facts, case),
+            "withdrawn": self.withdrawn,
+        }
+
+    def _unmeasured(self, facts: Facts, case: Case) -> Finding:
+        evidence = {**case.evidence, "rank": case.waited.rank}
+        summary = f"{self.always}; its cost is not in the profile"
+        return Finding(self.rule, "info", summary, evidence, {}, **self._change(facts, case))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The time of a rank that a cause accounts for.
+
+    Attributes:
+        spans: Time of the training thread that the mend would take away.
+        evidence: Numbers and names for the sentence, JSON types.
+        rows: The events behind it.
+        whole: Whether work of a device or of other threads in that time would go, too.
+        of_rows: Whether the line to change is that of ``rows`` rather than the one that takes the time.
+        line: The line to change, if it is known otherwise.
+        device: Work of devices that would go as well.
+        waits: Whether it is the time of waits, so that none are taken off it.
+    """
+
+    spans: Spans
+    evidence: dict[str, Any] = field(default_factory=dict)
+    rows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    whole: bool = False
+    of_rows: bool = False
+    line: Share | None = None
+    device: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    waits: bool = False
+
+
+def on_each(
+    find: Callable[[Waited], Case | Selection | None],
+) -> Callable[[Facts], list[Case | None]]:
+    """Return the cases of all ranks; it abstains if every rank lacks the data."""
+
+    def cases(facts: Facts) -> list[Case | None]:
+        found: list[Case | None] = []
+        missing = []
+        for waited in facts.waited:
+            try:
+                one = find(waited)
+            except Abstain as lacks:
+                missing.append(lacks)
+                continue
+            found.append(_replayed(waited, one) if isinstance(one, Selection) else one)
+        if missing and not found:
+            raise missing[0]
+        return found
+
+    return cases
+
+
+def _replayed(waited: Waited, selected: Selection) -> Case:
+    """Return the case of a selection: the steps replayed without it, and its lines."""
+    spans, rows = selected.spans, selected.rows
+    device = selected.device if len(selected.device) else None
+    if selected.whole:
+        worth = waited.whole(spans, queued=not selected.waits)
+    else:
+        worth = waited.worth(host={waited.lane: spans}, device=device, queued=not selected.waits)
+    lines: list[Share] = []
+    if selected.of_rows:
+        lines = waited.lines(rows_spans(waited.trace, np.unique(rows)))
+    lines = lines or waited.origin_lines(rows, lambda some: rows_spans(waited.trace, some))
+    lines = lines or waited.lines(spans)
+    evidence = {**selected.evidence, "lines": lines_told(lines, spans.measure_ns)}
+    line = selected.line or (lines[0] if lines else None)
+    return Case(waited, worth, evidence, line, rows, spans=spans)
