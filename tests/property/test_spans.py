@@ -52,6 +52,7 @@ def test_within_windows(a, windows):
     end = start + np.array([d for _, d in windows], np.int64)
     expected = [len(instants(a) & set(range(s, s + d))) for s, d in windows]
     assert spans(a).within(start, end).tolist() == expected
+    assert spans(a).holds(start).tolist() == (spans(a).within(start, start + 1) > 0).tolist()
 
 
 @given(st.lists(pairs, min_size=1, max_size=4))

@@ -156,13 +156,11 @@ class TraceRows:
     def of(cls, trace: Trace) -> TraceRows:
         """Find these facts of a trace."""
         wanted = (trace.device < 0) & among(*_HOST)[trace.kind]
-        nearest = np.empty(len(trace), np.int32)
-        tree.nearest(np.ascontiguousarray(trace.parent, np.int32), wanted.astype(np.uint8), nearest)
         host = np.flatnonzero(wanted)
         above = trace.parent[host]
         return cls(
             host=host,
-            above=np.where(above >= 0, nearest[above], -1) if len(host) else above,
+            above=np.where(above >= 0, trace.nearest(wanted)[above], -1) if len(host) else above,
             device=trace.device_work(),
             purpose=attribution(trace).purpose,
             waiting=synchronizing_calls(trace),

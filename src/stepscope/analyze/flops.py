@@ -112,12 +112,9 @@ def credited(trace: Trace) -> tuple[npt.NDArray[np.int64], dict[str, int]]:
     work = operator_work(trace)
     if not len(work.rows):
         return flops, work.unknown
-    counted = np.zeros(len(trace), np.uint8)
-    counted[work.rows] = 1
-    call, operator = np.empty(len(trace), np.int32), np.empty(len(trace), np.int32)
-    parent = np.ascontiguousarray(trace.parent, np.int32)
-    tree.nearest(parent, counted, call)
-    tree.nearest(parent, (trace.kind == Kind.HOST_OP).astype(np.uint8), operator)
+    counted = np.zeros(len(trace), bool)
+    counted[work.rows] = True
+    call, operator = trace.nearest(counted), trace.operator
     doer = np.arange(len(trace), dtype=np.int32)
     inside = np.flatnonzero((call >= 0) & (trace.kind == Kind.HOST_OP))
     inside = inside[np.argsort(trace.self_ns[inside], kind="stable")]

@@ -20,8 +20,7 @@ import numpy as np
 from stepscope.attribute.device import DeviceRows, devices, no_device_work, rows_spans, streams
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.step_tree import loading_rows
-from stepscope.kernels import tree
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.model import Trace
 
 REASONS = ("host_wait", "kernel_wait", "other", "unknown")
 """Names of the classes."""
@@ -176,8 +175,5 @@ def _describe(
 
 def launching_operators(trace: Trace, rows: Ints) -> Ints:
     """Return for device work the row of the innermost operator around its launch, -1 if there is none."""
-    operators = np.ascontiguousarray(trace.kind == Kind.HOST_OP, np.uint8)
-    nearest = np.empty(len(trace), np.int32)
-    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), operators, nearest)
     launch = trace.launch[rows]
-    return np.where(launch >= 0, nearest[launch], -1)
+    return np.where(launch >= 0, trace.operator[launch], -1)

@@ -26,7 +26,6 @@ from stepscope.analyze.peaks import PeakRates, common_peak
 from stepscope.analyze.roofline import TENSOR_CORE, roof_of
 from stepscope.attribute.spans import Ints
 from stepscope.errors import EmptyTraceError
-from stepscope.kernels import tree
 from stepscope.text import counted
 from stepscope.trace.model import Kind, Trace
 
@@ -252,10 +251,7 @@ def _calls(
         main = np.full(len(work.rows), -1, np.int64)
         main[of[of >= 0]] = np.flatnonzero(of >= 0)
         return trace.duration_ns[work.rows].astype(np.int64), main
-    nearest = np.empty(len(trace), np.int32)
-    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), (number >= 0).astype(np.uint8), nearest)
-    by = np.where(trace.launch[rows] >= 0, trace.launch[rows], rows)
-    owner = nearest[by]
+    owner = trace.nearest(number >= 0)[np.where(trace.launch[rows] >= 0, trace.launch[rows], rows)]
     of = np.where(owner >= 0, number[np.maximum(owner, 0)], -1)
     mine = np.flatnonzero(of >= 0)
     spent = np.bincount(of[mine], weights=time[mine], minlength=len(work.rows)).astype(np.int64)

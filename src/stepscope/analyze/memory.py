@@ -23,10 +23,9 @@ from stepscope.analyze.memory_category import Category, categories
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.spans import Ints, Times
-from stepscope.kernels import tree
 from stepscope.text import counted
 from stepscope.trace.distinct import distinct
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.model import Trace
 from stepscope.trace.tables import MemoryAction
 
 HOLDERS = 20
@@ -133,11 +132,8 @@ class _Places:
         if not len(trace):
             none = np.full(len(row), -1)
             return cls(none, none, none, trace.memory.stack)
-        nearest = np.empty(len(trace), np.int32)
-        is_operator = np.ascontiguousarray(trace.kind == Kind.HOST_OP, np.uint8)
-        tree.nearest(np.ascontiguousarray(trace.parent, np.int32), is_operator, nearest)
         inside, stack = row >= 0, trace.memory.stack
-        operator = np.where(inside, nearest[row], -1)
+        operator = np.where(inside, trace.operator[row], -1)
         purpose = attribution(trace).purpose.astype(np.int64)
         return cls(
             np.where(inside, trace.scope[row], -1),

@@ -60,12 +60,10 @@ def operator_times(trace: Trace) -> OperatorTimes:
     is_operator = trace.kind == Kind.HOST_OP
     rows = np.flatnonzero(is_operator)
     parent = np.ascontiguousarray(trace.parent, np.int32)
-    nearest = np.empty(len(trace), np.int32)
-    tree.nearest(parent, is_operator.astype(np.uint8), nearest)
-    above = np.where(parent >= 0, nearest[parent], -1)
+    above = np.where(parent >= 0, trace.operator[parent], -1)
     called = rows[above[rows] >= 0]
     inner = np.bincount(above[called], weights=trace.duration_ns[called], minlength=len(trace))[rows]
-    own = device_time(trace, nearest)
+    own = device_time(trace, trace.operator)
     total = own.copy()
     tree.accumulate(np.where(is_operator, above, -1).astype(np.int32), total)
     return OperatorTimes(

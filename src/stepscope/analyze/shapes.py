@@ -37,7 +37,6 @@ from stepscope.analyze.roofline import (
 )
 from stepscope.attribute.spans import Ints
 from stepscope.attribute.windows import windows
-from stepscope.kernels import tree
 from stepscope.text import counted
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Trace
@@ -250,11 +249,9 @@ def _found_dry(trace: Trace, work: OperatorWork) -> npt.NDArray[np.bool_]:
         mine = np.flatnonzero(place == one)
         busy = np.maximum.accumulate(trace.end_ns[device[mine]])
         dry[mine[1:]] = busy[:-1] <= trace.start_ns[trace.launch[device[mine[1:]]]]
-    counted = np.zeros(len(trace), np.uint8)
-    counted[work.rows] = 1
-    call = np.empty(len(trace), np.int32)
-    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), counted, call)
-    owner = call[trace.launch[device]]
+    counted = np.zeros(len(trace), bool)
+    counted[work.rows] = True
+    owner = trace.nearest(counted)[trace.launch[device]]
     is_dry = np.zeros(len(trace), bool)
     known = np.flatnonzero(owner >= 0)[::-1]  # the first one is written last
     is_dry[owner[known]] = dry[known]

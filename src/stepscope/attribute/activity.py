@@ -192,7 +192,7 @@ class Activities:
         filled = rows_spans(trace, inner).within(trace.start_ns[mine], trace.end_ns[mine])
         mine = mine[filled <= trace.duration_ns[mine] // 2]
         spans = rows_spans(trace, mine)
-        inside = inner[spans.within(trace.start_ns[inner], trace.start_ns[inner] + 1) > 0]
+        inside = inner[spans.holds(trace.start_ns[inner])]
         # An operator around the wait is not within it.
         within = inside[
             spans.within(trace.start_ns[inside], trace.end_ns[inside]) >= trace.duration_ns[inside]

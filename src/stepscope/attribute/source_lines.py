@@ -70,10 +70,7 @@ def user_frames(trace: Trace) -> npt.NDArray[np.int32]:
 
     def find() -> npt.NDArray[np.int32]:
         own = of_names(trace, origins(trace).is_own, np.bool_)
-        wanted = (trace.kind == Kind.PYTHON_FRAME) & own[trace.name]
-        nearest = np.empty(len(trace), np.int32)
-        tree.nearest(np.ascontiguousarray(trace.parent, np.int32), wanted.astype(np.uint8), nearest)
-        return nearest
+        return trace.nearest((trace.kind == Kind.PYTHON_FRAME) & own[trace.name])
 
     return trace.derived("user frames", find)
 

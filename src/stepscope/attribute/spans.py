@@ -62,6 +62,12 @@ class Spans:
             np.asarray(start, np.int64), whole
         )
 
+    def holds(self, time: Ints) -> npt.NDArray[np.bool_]:
+        """Return whether each time lies in one of the intervals."""
+        time = np.asarray(time, np.int64)
+        at = np.searchsorted(self.start, time, side="right")
+        return np.asarray(at > 0) & (np.append(self.end, 0)[at - 1] > time)
+
     def _before(self, time: Times, whole: Times) -> Times:
         """Return how much lies before each time, by the sums of the intervals before each."""
         if not len(self):

@@ -86,7 +86,7 @@ def work_bounds(trace: Trace, rank: int) -> tuple[int, int]:
     if len(frames):
         busy = Spans.of(trace.start_ns[frames], trace.end_ns[frames])
         start = trace.start_ns[rows]
-        rows = rows[busy.within(start, start + 1) == 0]
+        rows = rows[~busy.holds(start)]
     rows = np.concatenate([rows, np.flatnonzero(on_device)])
     if not len(rows):
         rows = np.flatnonzero(mine & ~own)

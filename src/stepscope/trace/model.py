@@ -33,6 +33,7 @@ import numpy.typing as npt
 
 from stepscope.cell import card_html
 from stepscope.errors import EmptyTraceError
+from stepscope.kernels import tree
 from stepscope.text import counted
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import (
@@ -327,6 +328,17 @@ class Trace(_Derived):
     def of_kind(self, *kinds: Kind) -> Ints:
         """Return the rows of these kinds."""
         return np.flatnonzero(among(*kinds)[self.kind])
+
+    def nearest(self, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+        """Return for each row the nearest wanted one, of itself and the events around it; -1 without one."""
+        nearest = np.empty(len(self), np.int32)
+        tree.nearest(np.ascontiguousarray(self.parent, np.int32), wanted.astype(np.uint8), nearest)
+        return nearest
+
+    @property
+    def operator(self) -> npt.NDArray[np.int32]:
+        """The innermost operator of the host at or around each row, -1 without one; not to be written to."""
+        return self.derived("innermost operators", lambda: self.nearest(self.kind == Kind.HOST_OP))
 
     def device_work(self) -> Ints:
         """Return the rows that kept a device busy."""

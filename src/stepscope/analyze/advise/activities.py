@@ -368,7 +368,7 @@ def _shapes(trace: Trace, waited: Waited) -> list[str]:
     table = trace.operators
     if not len(table) or "shapes" not in trace.recorded:
         return []
-    inside = waited.spans.within(trace.start_ns[table.row], trace.start_ns[table.row] + 1) > 0
+    inside = waited.spans.holds(trace.start_ns[table.row])
     mine = np.flatnonzero(inside & (table.shapes >= 0) & (trace.lane[table.row] == waited.lane))
     first: dict[int, dict[int, str]] = {}
     for at in mine.tolist():

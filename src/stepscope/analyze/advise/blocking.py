@@ -108,7 +108,7 @@ def _exchanging(waited: Waited) -> Spans:
         trace, frames = waited.trace, _frames(waited)
         frames = frames[named(trace, EXCHANGES)[trace.name[frames]]]
         # One that began before a step may be a launcher's, around the whole program.
-        inside = waited.spans.within(trace.start_ns[frames], trace.start_ns[frames] + 1) > 0
+        inside = waited.spans.holds(trace.start_ns[frames])
         return rows_spans(trace, frames[inside])
     return waited.sampled.holding(EXCHANGES)
 

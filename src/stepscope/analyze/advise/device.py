@@ -48,7 +48,7 @@ def _products(facts: Facts) -> Iterator[Case]:
     capability = _capability(trace)
     for waited in facts.waited:
         rows = waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]
-        rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
+        rows = rows[waited.spans.holds(trace.start_ns[rows])]
         numbers = distinct(trace.name[rows])
         products = numbers[[bool(_PRODUCT.search(texts[number])) for number in numbers]]
         rows = rows[np.isin(trace.name[rows], products)]
@@ -179,10 +179,7 @@ def _conversions(facts: Facts) -> Iterator[Case]:
     trace = facts.require("device")
     converting = named(trace, _CONVERSION)
     for waited in facts.waited:
-        inside = (
-            waited.spans.within(trace.start_ns[waited.device_rows], trace.start_ns[waited.device_rows] + 1)
-            > 0
-        )
+        inside = waited.spans.holds(trace.start_ns[waited.device_rows])
         every = waited.device_rows[inside]
         rows = every[converting[trace.name[every]]]
         if not len(rows):
@@ -242,7 +239,7 @@ def _copies(facts: Facts) -> Iterator[Case]:
     texts, telling = trace.strings.texts(), False
     for waited in facts.waited:
         rows = waited.device_rows[trace.kind[waited.device_rows] == Kind.MEMCPY]
-        rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
+        rows = rows[waited.spans.holds(trace.start_ns[rows])]
         names = distinct(trace.name[rows])
         known = [any(word in texts[number].lower() for word in ("pageable", "pinned")) for number in names]
         telling = telling or any(known) or not len(rows)

@@ -39,7 +39,7 @@ def _case(waited: Waited) -> Case | None:
         raise Abstain("no calls of compiled JAX functions or of TensorFlow operations")
     mine = (trace.lane == lane) & called[trace.name] & among(Kind.HOST_OP, Kind.RUNTIME_CALL)[trace.kind]
     rows = outermost(trace, np.flatnonzero(mine))
-    rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
+    rows = rows[waited.spans.holds(trace.start_ns[rows])]
     if lane < 0 or len(rows) < 2 * waited.count:
         return None
     handing = _handing(waited, trace.start_ns[rows], trace.end_ns[rows])

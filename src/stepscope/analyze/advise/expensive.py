@@ -23,7 +23,6 @@ from stepscope.attribute.device import COMMUNICATION, rows_spans
 from stepscope.attribute.named import named
 from stepscope.attribute.spans import Ints, Times
 from stepscope.health.worth import is_worth
-from stepscope.kernels import tree
 from stepscope.text import most
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
@@ -227,10 +226,8 @@ def _culprits(trace: Trace, rows: Ints) -> Ints:
     """Return the name under which each piece of device work is listed: its operator's, else its own."""
     held = named(trace, WRAPPERS)
     wanted = (trace.kind == Kind.HOST_OP) & ~held[trace.name]
-    nearest = np.empty(len(trace), np.int32)
-    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), wanted.astype(np.uint8), nearest)
     launch = trace.launch[rows]
-    owner = np.where(launch >= 0, nearest[launch], -1)
+    owner = np.where(launch >= 0, trace.nearest(wanted)[launch], -1)
     # An exchange is what it is, whichever operator started it.
     owner = np.where(among(Kind.COLLECTIVE, Kind.SEND_RECV)[trace.kind[rows]], -1, owner)
     return np.where(owner >= 0, trace.name[owner], trace.name[rows]).astype(np.int64)
@@ -244,9 +241,7 @@ def _host_time(facts: Facts) -> tuple[Ints, Times, int]:
     trace, parts = facts.timeline, facts.step_tree
     held = named(trace, WRAPPERS)
     wanted = among(Kind.HOST_OP, Kind.DATA_LOADING, Kind.PYTHON_FRAME)[trace.kind]
-    nearest = np.empty(len(trace), np.int32)
-    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), wanted.astype(np.uint8), nearest)
-    owner = nearest[parts.row]
+    owner = trace.nearest(wanted)[parts.row]
     shares = np.bincount(
         np.maximum(owner, 0), weights=np.where(owner >= 0, parts.length_ns, 0), minlength=len(trace)
     )

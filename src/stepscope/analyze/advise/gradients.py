@@ -17,7 +17,6 @@ from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
 from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.spans import Ints, Spans
-from stepscope.kernels import tree
 from stepscope.trace.kineto import MODULE
 from stepscope.trace.model import Kind, Trace, among
 
@@ -55,10 +54,9 @@ def dense(waited: Waited) -> Selection | None:
     trace, mine = waited.trace, operators_of(waited)
     made = mine[named(trace, _DENSE)[trace.name[mine]]]
     fills = mine[named(trace, _FILLS)[trace.name[mine]]]
-    owner = np.empty(len(trace), np.int32)
-    is_made = np.zeros(len(trace), np.uint8)
-    is_made[made] = 1
-    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), is_made, owner)
+    is_made = np.zeros(len(trace), bool)
+    is_made[made] = True
+    owner = trace.nearest(is_made)
     fills = fills[owner[fills] >= 0]
     filled = np.bincount(owner[fills], weights=trace.duration_ns[fills], minlength=len(trace))
     made = made[filled[made] >= HALF * trace.duration_ns[made]]
@@ -176,11 +174,11 @@ def repeated(waited: Waited) -> Selection | None:
     linked = np.flatnonzero((trace.forward >= 0) & (trace.rank == waited.rank))
     ahead = trace.forward[linked]
     began = trace.start_ns[ahead]
-    linked = linked[(trace.lane[ahead] == waited.lane) & (scopes.within(began, began + 1) > 0)]
+    linked = linked[(trace.lane[ahead] == waited.lane) & (scopes.holds(began))]
     launch = trace.launch[waited.device_rows]
     began = trace.start_ns[np.maximum(launch, 0)]
-    gone = scopes.within(began, began + 1) > 0
-    gone |= rows_spans(trace, linked).within(began, began + 1) > 0
+    gone = scopes.holds(began)
+    gone |= rows_spans(trace, linked).holds(began)
     sampled, mine = waited.sampled, linked[trace.lane[linked] == waited.lane]
     lines = [] if sampled is None else sampled.lines(scopes, around=lambda text: bool(_CALL.search(text)))
     names = [trace.name_of(row).removeprefix(MODULE) for row in calls.tolist()]
@@ -228,7 +226,7 @@ def without(waited: Waited) -> Selection | None:
     noise = np.cumsum(holding(mine[draws & ~chooses]))
     free &= noise == np.maximum.accumulate(np.where(free, 0, noise))
     free &= ~holding(mine[draws])
-    free &= busy.within(start, start + 1) == 0
+    free &= ~busy.holds(start)
     rows = rows[free]
     step = np.searchsorted(waited.steps.start_ns, trace.start_ns[rows], side="right")
     names = [tuple(trace.name[rows[step == number]].tolist()) for number in range(1, len(waited.steps) + 1)]

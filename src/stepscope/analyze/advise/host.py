@@ -37,7 +37,6 @@ from stepscope.attribute.sampled import MIN_SAMPLES
 from stepscope.attribute.source_lines import EVERY, Share
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.step_tree import innermost
-from stepscope.kernels import tree
 from stepscope.text import most, time
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
@@ -310,10 +309,8 @@ def _operators_of(waited: Waited, lines: list[Share]) -> dict[SourceLine, int]:
         return {}
     rows = outermost(waited.trace, waited.operators_in_steps)
     start = waited.trace.start_ns[rows]
-    start = start[waited.sampled.in_libraries.within(start, start + 1) > 0]
-    return {
-        one.line: int((waited.sampled.of_line(one.line).within(start, start + 1) > 0).sum()) for one in lines
-    }
+    start = start[waited.sampled.in_libraries.holds(start)]
+    return {one.line: int((waited.sampled.of_line(one.line).holds(start)).sum()) for one in lines}
 
 
 def _has_operators(waited: Waited) -> bool:
@@ -410,9 +407,7 @@ def _in_python(waited: Waited, mine: Ints) -> Spans:
         return Spans.empty()
     start, end, row = innermost(trace, mine, trace.lane[mine])
     ran = trace.kind[row] == Kind.PYTHON_FRAME
-    within = np.empty(len(trace), np.int32)
-    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), operators.astype(np.uint8), within)
-    ran &= within[row] >= 0
+    ran &= trace.nearest(operators)[row] >= 0
     return Spans.of(start[ran], end[ran])
 
 
@@ -458,7 +453,7 @@ def _chain(facts: Facts, waited: Waited, parts: HostTime) -> tuple[str, ...]:
     trace = facts.timeline
     dry = waited.dry.measure_ns / waited.wall_ns
     kernels = waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]
-    inside = kernels[waited.spans.within(trace.start_ns[kernels], trace.start_ns[kernels] + 1) > 0]
+    inside = kernels[waited.spans.holds(trace.start_ns[kernels])]
     chain = [f"no device works for {most(dry)} of {'the steps' if waited.marked else 'the recording'}"]
     waiting = _host_waiting(waited, parts).measure_ns
     if waiting >= WORTH * waited.wall_ns:
@@ -542,7 +537,7 @@ def optimizer_calls(trace: Trace, waited: Waited) -> Ints:
     purpose = attribution(trace).purpose
     called = among(Kind.HOST_OP, Kind.ANNOTATION)[trace.kind]
     mine = np.flatnonzero((purpose == Purpose.OPTIMIZER) & called & (trace.lane == waited.lane))
-    mine = mine[waited.spans.within(trace.start_ns[mine], trace.start_ns[mine] + 1) > 0]
+    mine = mine[waited.spans.holds(trace.start_ns[mine])]
     return outermost(trace, mine)
 
 

@@ -82,8 +82,8 @@ def _pieces(trace: Trace, waited: Waited) -> Ints:
         read = reads(waited)
         reading = around(trace, read) if len(read) else Spans.empty()
         busy = waited.activities.spans(waited.lane).union(reading)
-        rows = rows[busy.within(trace.start_ns[rows], trace.start_ns[rows] + 1) == 0]
-    inside: Ints = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
+        rows = rows[~busy.holds(trace.start_ns[rows])]
+    inside: Ints = rows[waited.spans.holds(trace.start_ns[rows])]
     return inside
 
 
@@ -390,5 +390,5 @@ def spans_hold(trace: Trace, waited: Waited, spans: Spans) -> Any:
     """Return bool[n]: the runtime calls of the main thread that begin in some time."""
     begun = np.zeros(len(trace), bool)
     calls = np.flatnonzero((trace.lane == waited.lane) & (trace.kind == Kind.RUNTIME_CALL))
-    begun[calls] = spans.within(trace.start_ns[calls], trace.start_ns[calls] + 1) > 0
+    begun[calls] = spans.holds(trace.start_ns[calls])
     return begun

@@ -39,7 +39,7 @@ def _cases(facts: Facts) -> list[Case | None]:
 def _judged(waited: Waited) -> bool:
     trace = waited.trace
     calls = np.flatnonzero((trace.kind == Kind.RUNTIME_CALL) & (trace.rank == waited.rank))
-    inside = waited.spans.within(trace.start_ns[calls], trace.start_ns[calls] + 1) > 0
+    inside = waited.spans.holds(trace.start_ns[calls])
     return bool(inside.any()) or not waited.has_device
 
 
@@ -49,7 +49,7 @@ def _on_device(facts: Facts, waited: Waited) -> Case | None:
         return None
     nodes = np.flatnonzero(made.bound[: 2 * len(made.host)] == Bound.SYNC)
     rows: Ints = distinct(made.row[nodes][made.row[nodes] >= 0]).astype(np.int64)
-    rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
+    rows = rows[waited.spans.holds(trace.start_ns[rows])]
     # A launch that stands still waits because too much is queued; nothing would be won if it did not.
     stuck = np.isin(rows, trace.launch[waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]])
     rows = rows[~stuck]
@@ -94,9 +94,9 @@ def reads(waited: Waited) -> Ints:
     reading = named(trace, READING)
     rows: Ints = np.flatnonzero(reading[trace.name] & (trace.lane == waited.lane) & (trace.device < 0))
     rows = outermost(trace, rows)
-    rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
+    rows = rows[waited.spans.holds(trace.start_ns[rows])]
     labelled = waited.activities.spans(waited.lane)
-    rows = rows[labelled.within(trace.start_ns[rows], trace.start_ns[rows] + 1) == 0]
+    rows = rows[~labelled.holds(trace.start_ns[rows])]
     return rows if len(rows) >= READS * waited.count else rows[:0]
 
 

@@ -22,7 +22,6 @@ from stepscope.attribute.sampled import Sampled
 from stepscope.attribute.source_lines import MOST_LINES, Share, responsible
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.windows import NO_STEP, Windows
-from stepscope.kernels import tree
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 
@@ -147,12 +146,9 @@ class Waited:
     def launching_lines(self, rows: Ints) -> list[Share]:
         """Return the user's lines from which the training thread launched some work of devices."""
         trace = self.trace
-        operators = (trace.kind == Kind.HOST_OP).astype(np.uint8)
-        nearest = np.empty(len(trace), np.int32)
-        tree.nearest(np.ascontiguousarray(trace.parent, np.int32), operators, nearest)
         launch = trace.launch[rows]
         calls = launch[launch >= 0]
-        held = np.where(nearest[calls] >= 0, nearest[calls], calls)
+        held = np.where(trace.operator[calls] >= 0, trace.operator[calls], calls)
         # What a thread of the backward pass launches comes from the operators of the forward pass.
         ahead = trace.forward[held]
         held = np.where((ahead >= 0) & (trace.lane[np.maximum(ahead, 0)] == self.lane), ahead, held)
@@ -228,7 +224,7 @@ class Waited:
     def operators_in_steps(self) -> Ints:
         """Those of them that begin in a step."""
         start = self.trace.start_ns[self.operators]
-        return self.operators[self.spans.within(start, start + 1) > 0]
+        return self.operators[self.spans.holds(start)]
 
     @cached_property
     def replay(self) -> Replay | None:

@@ -14,7 +14,6 @@ from stepscope.analyze.views.waiting import waiting
 from stepscope.attribute.step_tree import StepTree, names_no_thread, step_tree
 from stepscope.attribute.windows import Windows
 from stepscope.errors import UsageError
-from stepscope.kernels import tree as forest
 from stepscope.trace.distinct import distinct, numbered
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace, among
 
@@ -272,8 +271,7 @@ def owners(trace: Trace, measures: Measures) -> Ints:
     that launched it.
     """
     operator = among(Kind.HOST_OP, Kind.DATA_LOADING)[trace.kind] & (trace.device < 0)
-    owner = np.empty(len(trace), np.int32)
-    forest.nearest(np.ascontiguousarray(trace.parent, np.int32), operator.astype(np.uint8), owner)
+    owner = trace.nearest(operator)
     launched = np.flatnonzero(measures.above != trace.parent)
     owner[launched] = owner[measures.above[launched]]
     alone = np.flatnonzero(owner < 0)

@@ -14,7 +14,6 @@ from stepscope.analyze.memory import DeviceMemory, MemorySeries, memory_rows, me
 from stepscope.analyze.memory import memory as measured
 from stepscope.analyze.memory_category import Category, categories
 from stepscope.attribute.spans import Ints
-from stepscope.kernels import tree
 from stepscope.serve.encode import projection
 from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
 from stepscope.serve.profiles.types import (
@@ -26,7 +25,7 @@ from stepscope.serve.profiles.types import (
 )
 from stepscope.serve.reply import refusing
 from stepscope.serve.routes import get
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.model import Trace
 from stepscope.trace.tables import MemoryAction
 
 LARGEST = 200
@@ -222,10 +221,7 @@ def operators(trace: Trace, events: Ints) -> list[str]:
     """Return the name of the innermost operator of each event, empty if none."""
     if not len(trace):
         return [""] * len(events)
-    nearest = np.empty(len(trace), np.int32)
-    is_operator = np.ascontiguousarray(trace.kind == Kind.HOST_OP, np.uint8)
-    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), is_operator, nearest)
-    rows = np.where(events >= 0, nearest[np.maximum(events, 0)], -1).tolist()
+    rows = np.where(events >= 0, trace.operator[np.maximum(events, 0)], -1).tolist()
     return [trace.name_of(row) if row >= 0 else "" for row in rows]
 
 
