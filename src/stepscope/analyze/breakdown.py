@@ -60,28 +60,23 @@ class Breakdown:
     """Parts that were not recorded, by the reason; of at least one rank."""
     notes: tuple[str, ...]
 
-    def total_ns(self, part: str, *, rank: int | None = None) -> int | None:
+    def total_ns(self, part: str) -> int | None:
         """Return a part's time in all steps, None if it was not recorded in any."""
-        values = self._values(part, rank)
+        values = self._values(part)
         return sum(values) if values else None
 
-    def mean_ns(self, part: str, *, rank: int | None = None) -> float | None:
+    def mean_ns(self, part: str) -> float | None:
         """Return a part's mean time per step, None if it was not recorded in any."""
-        values = self._values(part, rank)
+        values = self._values(part)
         return fmean(values) if values else None
 
-    def ratio(self, part: str, *, rank: int | None = None) -> float | None:
+    def ratio(self, part: str) -> float | None:
         """Return a part's share of all steps that recorded it."""
-        mine = [(value, step) for step in self._steps(rank) if (value := step.parts_ns[part]) is not None]
-        wall = sum(step.wall_ns for _, step in mine)
-        return sum(value for value, _ in mine) / wall if wall else None
+        wall = sum(step.wall_ns for step in self.steps if step.parts_ns[part] is not None)
+        return sum(self._values(part)) / wall if wall else None
 
-    def _steps(self, rank: int | None) -> list[StepBreakdown]:
-        return [step for step in self.steps if rank is None or step.rank == rank]
-
-    def _values(self, part: str, rank: int | None) -> list[int]:
-        values = [step.parts_ns[part] for step in self._steps(rank)]
-        return [value for value in values if value is not None]
+    def _values(self, part: str) -> list[int]:
+        return [value for step in self.steps if (value := step.parts_ns[part]) is not None]
 
 
 def breakdown(trace: Trace) -> Breakdown:

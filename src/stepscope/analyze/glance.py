@@ -20,7 +20,6 @@ from stepscope.analyze.groups import Groups
 from stepscope.analyze.memory import PeakHolder
 from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.views import losses, view
-from stepscope.attribute.account import account
 from stepscope.attribute.activity import WRAPPERS
 from stepscope.attribute.device import executor_lanes
 from stepscope.attribute.purpose import BRANCH_OF, Branch, Purpose
@@ -109,7 +108,7 @@ def step_facts(facts: Facts) -> dict[str, Any]:
 
 def _purposes(facts: Facts) -> list[dict[str, Any]]:
     """Return the time of the steps by purpose, largest first; together they are the steps."""
-    spent = account(facts.timeline, facts.step_tree)
+    spent = facts.step_tree.purposes_ns(facts.timeline)
     total = spent.sum(axis=0)
     return [
         {

@@ -87,12 +87,11 @@ class Idle:
     devices: tuple[DeviceIdle, ...]
 
 
-def idle(trace: Trace, *, kernel_wait_ns: int = KERNEL_WAIT_NS, longest: int = 20) -> Idle:
+def idle(trace: Trace, *, longest: int = 20) -> Idle:
     """Find when and why devices did nothing.
 
     Args:
         trace: Of any number of ranks.
-        kernel_wait_ns: A gap at least this long is more than the cost of launching.
         longest: How many gaps of each device are described.
 
     Raises:
@@ -102,16 +101,12 @@ def idle(trace: Trace, *, kernel_wait_ns: int = KERNEL_WAIT_NS, longest: int = 2
     if not recorded:
         raise no_device_work(trace, "why a device was idle")
     per_stream = [
-        _stream(trace, device, number, rows, kernel_wait_ns)
-        for device in recorded
-        for number, rows in streams(trace, device)
+        _stream(trace, device, number, rows) for device in recorded for number, rows in streams(trace, device)
     ]
-    return Idle(
-        tuple(per_stream), tuple(_device(trace, device, kernel_wait_ns, longest) for device in recorded)
-    )
+    return Idle(tuple(per_stream), tuple(_device(trace, device, longest) for device in recorded))
 
 
-def _gaps(trace: Trace, rows: Ints, kernel_wait_ns: int) -> tuple[Ints, Ints, Ints]:
+def _gaps(trace: Trace, rows: Ints) -> tuple[Ints, Ints, Ints]:
     """Return position of the work after each gap, length of the gap and its class, of rows in start order."""
     start = trace.start_ns[rows]
     reached = np.maximum.accumulate(start + trace.duration_ns[rows])
@@ -119,7 +114,7 @@ def _gaps(trace: Trace, rows: Ints, kernel_wait_ns: int) -> tuple[Ints, Ints, In
     at = np.flatnonzero(gap > 0) + 1
     launch = trace.launch[rows[at]]
     late = (launch >= 0) & (trace.start_ns[launch] > reached[at - 1])
-    short = gap[at - 1] < kernel_wait_ns
+    short = gap[at - 1] < KERNEL_WAIT_NS
     reason = np.where(late, _HOST_WAIT, np.where(short, _KERNEL_WAIT, _OTHER))
     return at, gap[at - 1], np.where(launch < 0, _UNKNOWN, reason)
 
@@ -130,15 +125,15 @@ def _totals(gap: Ints, reason: Ints) -> tuple[dict[str, int], dict[str, int]]:
     return dict(zip(REASONS, time.tolist(), strict=True)), dict(zip(REASONS, count.tolist(), strict=True))
 
 
-def _stream(trace: Trace, device: DeviceRows, number: int, rows: Ints, kernel_wait_ns: int) -> StreamIdle:
-    _, gap, reason = _gaps(trace, rows, kernel_wait_ns)
+def _stream(trace: Trace, device: DeviceRows, number: int, rows: Ints) -> StreamIdle:
+    _, gap, reason = _gaps(trace, rows)
     time, count = _totals(gap, reason)
     return StreamIdle(device.rank, device.device, number, int(gap.sum()), time, count)
 
 
-def _device(trace: Trace, device: DeviceRows, kernel_wait_ns: int, longest: int) -> DeviceIdle:
+def _device(trace: Trace, device: DeviceRows, longest: int) -> DeviceIdle:
     rows = device.rows[np.argsort(trace.start_ns[device.rows], kind="stable")]
-    at, gap, reason = _gaps(trace, rows, kernel_wait_ns)
+    at, gap, reason = _gaps(trace, rows)
     time, _ = _totals(gap, reason)
     ends = trace.start_ns[rows] + trace.duration_ns[rows]
     top = np.argsort(-gap, kind="stable")[:longest]

@@ -97,22 +97,18 @@ def _outermost(trace: Trace, is_operator: npt.NDArray[np.bool_]) -> npt.NDArray[
     return outer.astype(bool)
 
 
-def operator_table(
-    trace: Trace, *, rank: int | None = None, by_shapes: bool = False
-) -> tuple[OperatorStats, ...]:
+def operator_table(trace: Trace, *, by_shapes: bool = False) -> tuple[OperatorStats, ...]:
     """Sum operators by name, most device time first, then most host self time.
 
     Args:
         trace: Of any number of ranks.
-        rank: Only this one.
         by_shapes: One row for each combination of input shapes.
 
     Raises:
         EmptyTraceError: No operators were recorded, or no shapes although they were asked for.
     """
     times = operator_times(trace)
-    mine = trace.rank[times.rows] == rank if rank is not None else np.ones(len(times.rows), bool)
-    rows = times.rows[mine]
+    rows = times.rows
     if not len(rows):
         raise EmptyTraceError(
             f"cannot tell which operators ran: no operators of the host in this {trace.format} profile",
@@ -122,7 +118,7 @@ def operator_table(
     groups = Groups.by(trace.name[rows])
     if shapes is not None:
         groups = Groups.by_pair(trace.name[rows], shapes[rows] + 1)
-    return _table(trace, times, mine, groups, by_shapes)
+    return _table(trace, times, groups, by_shapes)
 
 
 def _shapes(trace: Trace) -> Ints:
@@ -132,16 +128,14 @@ def _shapes(trace: Trace) -> Ints:
     return shapes
 
 
-def _table(
-    trace: Trace, times: OperatorTimes, mine: npt.NDArray[np.bool_], groups: Groups, by_shapes: bool
-) -> tuple[OperatorStats, ...]:
-    rows, outer = times.rows[mine], times.outer[mine]
+def _table(trace: Trace, times: OperatorTimes, groups: Groups, by_shapes: bool) -> tuple[OperatorStats, ...]:
+    rows, outer = times.rows, times.outer
     has_device = bool((trace.launch >= 0).any())
     duration = np.where(outer, trace.duration_ns[rows], 0)
-    device_outer = np.where(outer, times.device_total_ns[mine], 0)
+    device_outer = np.where(outer, times.device_total_ns, 0)
     count, host_total = groups.count(), groups.sum(duration)
-    host_self, device_total = groups.sum(times.host_self_ns[mine]), groups.sum(device_outer)
-    device_self = groups.sum(times.device_self_ns[mine])
+    host_self, device_total = groups.sum(times.host_self_ns), groups.sum(device_outer)
+    device_self = groups.sum(times.device_self_ns)
     host_steps = groups.per_step(trace, rows, duration)
     device_steps = groups.per_step(trace, rows, device_outer) if has_device else [None] * len(groups)
     flops, bytes_moved = (_recorded(groups, column[rows]) for column in (trace.flops, trace.bytes))

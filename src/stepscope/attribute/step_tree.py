@@ -98,6 +98,15 @@ class StepTree:
         parts[np.arange(len(parts)), self.nothing_part] += self.nothing_ns
         return parts
 
+    def purposes_ns(self, trace: Trace) -> Times:
+        """Return i8[windows, purposes] of its trace; each row adds up to the window.
+
+        Time in which nothing was recorded on any lane has no known purpose.
+        """
+        spent = self.summed(attribution(trace).purpose[self.row], len(Purpose))
+        spent[:, Purpose.UNKNOWN] += self.nothing_ns
+        return spent
+
     def summed(self, key: Ints, size: int) -> Times:
         """Return i8[windows, size]: the time of each window by a number that each stretch has.
 

@@ -10,7 +10,6 @@ from stepscope.analyze.breakdown import breakdown_of
 from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.views import view
 from stepscope.analyze.views.measure import measure
-from stepscope.attribute.account import account
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.purpose import BRANCH_OF, Purpose, Source
 from stepscope.attribute.spans import Spans
@@ -241,7 +240,7 @@ def test_an_account_names_what_a_step_does_beside_training(make):
             make.event("<built-in method acquire of _thread.lock object>", kinds.PYTHON_FRAME, 70, 10),
         ]
     )
-    (spent,) = account(trace, step_tree(trace)).tolist()
+    (spent,) = step_tree(trace).purposes_ns(trace).tolist()
     assert {Purpose(number): ns for number, ns in enumerate(spent) if ns} == {
         Purpose.EVALUATING: 30, Purpose.COLLECTING: 40, Purpose.WAITING_THREAD: 10, Purpose.UNKNOWN: 20,
     }  # fmt: skip

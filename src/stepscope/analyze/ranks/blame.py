@@ -20,6 +20,7 @@ import numpy.typing as npt
 from stepscope.analyze.ranks.own_work import Excess, ends_of
 from stepscope.analyze.ranks.waits import Waits
 from stepscope.attribute.attribution import attribution
+from stepscope.attribute.device import COMMUNICATION, COMPUTE, COPY, rows_spans
 from stepscope.attribute.named import named
 from stepscope.attribute.purpose import WORDS, Purpose
 from stepscope.attribute.sampled import Sampled
@@ -31,10 +32,8 @@ from stepscope.trace.sampled import samples_of
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-_COMPUTES = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
-_COMMUNICATES = (Kind.COLLECTIVE, Kind.SEND_RECV)
-_IS_COMPUTATION, _IS_COMMUNICATION = among(*_COMPUTES), among(*_COMMUNICATES)
-_IS_NO_HOST_WORK = among(*_COMPUTES, *_COMMUNICATES, Kind.STEP)
+_IS_COMPUTATION, _IS_COMMUNICATION = among(*COMPUTE, *COPY), among(*COMMUNICATION)
+_IS_NO_HOST_WORK = among(*COMPUTE, *COPY, *COMMUNICATION, Kind.STEP)
 COMPUTING, LOADING = "computing", "data loading"
 ANOTHER, UNKNOWN = "another collective", "not recorded"
 _WAITS_FOR_DEVICE = "waiting for its device"
@@ -435,7 +434,7 @@ class _Causes:
             same = np.flatnonzero(cause[first] == number)
             most = int(same[took[same].argmax()])
             members = which == most
-            spent = idle.intersect(Spans.of(trace.start_ns[rows[members]], ends_of(trace, rows[members])))
+            spent = idle.intersect(rows_spans(trace, rows[members]))
             longest = int(rows[members][own[members].argmax()])
             doings.append(
                 Doing(
@@ -449,7 +448,7 @@ class _Causes:
             )
         rest = idle.measure_ns - known
         if rest > 0:
-            others = idle.minus(Spans.of(trace.start_ns[host], ends_of(trace, host)))
+            others = idle.minus(rows_spans(trace, host))
             doings.append(Doing(UNKNOWN, "", self._sampled(others), rest / length))
         return doings
 
@@ -522,4 +521,4 @@ class _Causes:
         return trace.name_of(row), row
 
     def _spans(self, rows: Ints, start: int, end: int) -> Spans:
-        return Spans.of(self.trace.start_ns[rows], ends_of(self.trace, rows)).clip(start, end)
+        return rows_spans(self.trace, rows).clip(start, end)

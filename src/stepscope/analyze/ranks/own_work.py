@@ -19,7 +19,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.attribute.device import rows_spans
+from stepscope.attribute.device import COMMUNICATION, COMPUTE, COPY, rows_spans
 from stepscope.attribute.named import named
 from stepscope.attribute.spans import Spans
 from stepscope.attribute.step_tree import loading_rows
@@ -31,8 +31,7 @@ Floats = npt.NDArray[np.float32]
 LOADER = "loader twice as fast"
 MOST_OPERATORS = 5
 """Number of operators of a rank whose cost is reported: those that take longest."""
-_COMPUTES = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
-_COMMUNICATES = (Kind.COLLECTIVE, Kind.SEND_RECV)
+_COMPUTES = (*COMPUTE, *COPY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +84,8 @@ def own_work(trace: Trace, rank: int) -> OwnWork:
     """Measure the savings of changes in each stretch of a rank's own work in its steps."""
     mine = _RankRows(trace, np.flatnonzero(trace.rank == rank))
     row, step, start, end, after, since = _stretches(trace, rank, mine)
-    working = _spans(trace, mine.of(_COMPUTES, on_device=True))
-    busy = working.union(_spans(trace, mine.of(_COMMUNICATES, on_device=True)))
+    working = rows_spans(trace, mine.of(_COMPUTES, on_device=True))
+    busy = working.union(rows_spans(trace, mine.of(COMMUNICATION, on_device=True)))
     loading = rows_spans(trace, loading_rows(trace, mine.rows))
     exposed = loading.minus(busy)
     savings = [(LOADER, _sooner(loading, exposed, start, end))]
@@ -204,14 +203,14 @@ def _operators(
         bound[~after] = _slack(trace, row)
     savings = []
     work = mine.of(_COMPUTES, on_device=True, in_step=True)
-    every = _spans(trace, work)
+    every = rows_spans(trace, work)
     end = np.maximum(start, end)
     for number in most:
         if on_device:  # what no other kernel covers
-            others = _spans(trace, work[trace.name[work] != number])
+            others = rows_spans(trace, work[trace.name[work] != number])
             saved = every.within(start, end) - others.within(start, end)
         else:
-            saved = _spans(trace, rows[trace.name[rows] == number]).within(start, end)
+            saved = rows_spans(trace, rows[trace.name[rows] == number]).within(start, end)
         savings.append((f"{trace.strings[number]} free", np.minimum(saved, bound)))
     return savings
 
@@ -222,10 +221,6 @@ def _slack(trace: Trace, row: Ints) -> Ints:
     launched = trace.start_ns[launch] + trace.duration_ns[launch]
     unbounded = np.iinfo(np.int64).max
     return np.where(launch >= 0, np.maximum(0, trace.start_ns[row] - launched), unbounded)
-
-
-def _spans(trace: Trace, rows: Ints) -> Spans:
-    return Spans.of(trace.start_ns[rows], ends_of(trace, rows))
 
 
 def combined(parts: Sequence[OwnWork]) -> tuple[str, ...]:

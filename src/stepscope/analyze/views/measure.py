@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.views.waiting import waiting
+from stepscope.attribute.named import named
 from stepscope.attribute.step_tree import StepTree, names_no_thread, step_tree
+from stepscope.attribute.table import WAITS
 from stepscope.attribute.windows import Windows
 from stepscope.errors import UsageError
 from stepscope.trace.distinct import distinct, numbered
@@ -104,7 +105,7 @@ def measure(trace: Trace, *, step: int = -1, tree: StepTree | None = None) -> Me
     counted = _counted(trace, step)
     window = counted.window if counted.marked else _within(trace, every.windows, counted.window)
     on_device = (trace.device >= 0) & among(*DEVICE_WORK)[trace.kind]
-    waits = waiting(trace)
+    waits = _waiting(trace)
     working = (trace.device < 0) & ~among(*UNCOUNTED)[trace.kind] & ~waits
     above = np.where(on_device & (trace.launch >= 0), trace.launch, trace.parent).astype(np.int32)
     launched = np.flatnonzero(on_device & (trace.launch >= 0))
@@ -123,6 +124,25 @@ def measure(trace: Trace, *, step: int = -1, tree: StepTree | None = None) -> Me
         stretches=_stretches(every, counted),
         overlaps=not counted.marked and all(names_no_thread(trace, rank) for rank in trace.ranks),
     )
+
+
+def _waiting(trace: Trace) -> npt.NDArray[np.bool_]:
+    """Return bool[n]: events that wait, on threads that run no step, which is no work of the steps.
+
+    These are frames of functions that wait, on threads that ran no step, operator or other work; and the
+    waits of XLA's runtime for work that it handed on. Of a trace that holds nothing but frames, no frame:
+    nobody knows which thread it is about.
+    """
+    host = trace.device < 0
+    lanes = len(trace.lanes) + 1
+    frames, steps = (trace.kind == Kind.PYTHON_FRAME) & host, np.zeros(lanes, bool)
+    steps[trace.lane[(trace.kind == Kind.STEP) & host]] = True
+    busy = np.zeros(lanes, bool)
+    busy[trace.lane[~frames]] = True
+    mask = frames & ~busy[trace.lane] if not frames.all() else np.zeros(len(trace), bool)
+    if len(trace.instructions):
+        mask |= (trace.kind == Kind.OTHER) & host & ~steps[trace.lane]
+    return np.asarray(mask & named(trace, WAITS)[trace.name])
 
 
 def _within(trace: Trace, every: Windows, window: Ints) -> Ints:
@@ -315,13 +335,13 @@ def _collectives(trace: Trace) -> tuple[Ints, Ints]:
     texts = trace.strings
     used = [n for n in distinct(trace.name).tolist() if _COLLECTIVE.match(texts[n])]
     around = trace.parent[rows]
-    named = np.where(around >= 0, trace.name[around], trace.name[rows])
+    outer = np.where(around >= 0, trace.name[around], trace.name[rows])
     at = np.full(len(trace), -1, np.int32)
     at[rows] = np.arange(len(rows))
     inner = np.flatnonzero(np.isin(trace.name, used) & (trace.parent >= 0) & (at[trace.parent] >= 0))
-    inside = named.copy()
+    inside = outer.copy()
     inside[at[trace.parent[inner]]] = trace.name[inner]
-    return rows, np.where(np.isin(named, used), named, inside)
+    return rows, np.where(np.isin(outer, used), outer, inside)
 
 
 def begins_call(trace: Trace, owner: Ints) -> Bools:
