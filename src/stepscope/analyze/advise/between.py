@@ -141,7 +141,7 @@ def _rule(waited: Waited, gaps: Spans, own: Spans) -> ActivityRule | None:
 
 BETWEEN = Cause(
     rule="between-steps",
-    cases=lambda facts: (),
+    cases=lambda facts: (),  # check gathers them, for the rule of what goes on there
     say=lambda case: f"between the steps {case.cost_text} pass{case.where}",
     remedies={
         "keras": "do less in callbacks' on_train_batch_begin and on_train_batch_end, or every n batches; "
