@@ -85,13 +85,16 @@ class PageServer:
 
 @dataclass
 class Watched:
-    """A page of the browser and all that it said and asked."""
+    """A page of the browser, whose methods it has, and all that the page said and asked."""
 
     page: Any
     server: PageServer
     messages: list[str] = field(default_factory=list)
     hosts: set[str] = field(default_factory=set)
     requests: list[Any] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.page, name)
 
     def open(self, hash: str = "", *, prefix: str = "/") -> Any:  # noqa: A002  that is its name in an address
         self.page.goto(self.server.url + prefix + hash)
@@ -208,10 +211,12 @@ def serve_long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[P
 
 @pytest.fixture
 def watch(chromium: Any) -> Iterator[Callable[..., Watched]]:
-    """Opens pages that must ask no other host and say nothing on the console."""
+    """Opens pages, at an address if given, that must ask no other host and say nothing on the console."""
     opened: list[tuple[Any, Watched]] = []
 
-    def open_page(server: PageServer, *, theme: str = "light", **options: Any) -> Watched:
+    def open_page(
+        server: PageServer, at: str | None = None, *, theme: str = "light", **options: Any
+    ) -> Watched:
         context = chromium.new_context(
             viewport={"width": 1440, "height": 900}, color_scheme=theme, reduced_motion="reduce",
             timezone_id="UTC", locale="en-GB", **options,
@@ -226,6 +231,8 @@ def watch(chromium: Any) -> Iterator[Callable[..., Watched]]:
 
         context.on("request", asked)
         opened.append((context, watched))
+        if at is not None:
+            watched.open(at)
         return watched
 
     yield open_page
@@ -234,6 +241,24 @@ def watch(chromium: Any) -> Iterator[Callable[..., Watched]]:
         context.close()
         assert hosts <= {f"127.0.0.1:{watched.server.port}"}
         assert watched.said() == []
+
+
+@pytest.fixture(scope="module")
+def server(log: Path, serve_long: Callable[[Path], PageServer]) -> PageServer:
+    """A server of the directory that the tests of a module share: their fixture ``log``."""
+    return serve_long(log)
+
+
+@pytest.fixture
+def opened(
+    server: PageServer, watch: Callable[..., Watched], request: pytest.FixtureRequest
+) -> Callable[..., Watched]:
+    """Opens addresses of that server; ``HOME`` of a module, if it has one, is where no other is given."""
+
+    def at(hash_: str = getattr(request.module, "HOME", ""), **options: Any) -> Watched:
+        return watch(server, hash_, **options)
+
+    return at
 
 
 @dataclass

@@ -62,10 +62,9 @@ def test_axe_finds_nothing_in_menus_and_dialogs(sweep, watch, axe):
 
 @pytest.mark.slow
 def test_axe_finds_nothing_in_the_sheets_and_menus_of_a_phone(sweep, watch, axe):
-    watched = watch(sweep)
-    page = watched.page
+    page = watch(sweep)
     page.set_viewport_size({"width": 390, "height": 844})
-    watched.open("#/overview")
+    page.open("#/overview")
     page.get_by_role("button", name="More").click()
     page.get_by_role("link", name="Compare").wait_for()
     axe(page, "more pages")
@@ -83,8 +82,7 @@ def test_axe_finds_nothing_in_the_sheets_and_menus_of_a_phone(sweep, watch, axe)
 
 def test_an_empty_directory_too(tmp_path, serve, watch, axe):
     (tmp_path / "runs").mkdir()
-    watched = watch(serve(tmp_path / "runs"))
-    page = watched.open()
+    page = watch(serve(tmp_path / "runs")).open()
     page.get_by_text("stepscope demo").wait_for()
     axe(page)
     assert axe.found == {}

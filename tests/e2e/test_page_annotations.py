@@ -18,8 +18,7 @@ def logs(tmp_path):
 
 @pytest.fixture
 def watched(logs, serve, watch):
-    watched = watch(serve(logs))
-    watched.open("#/scalars?run=beta&rail=1")
+    watched = watch(serve(logs), "#/scalars?run=beta&rail=1")
     watched.ready()
     return watched
 
@@ -121,8 +120,7 @@ def test_deleting_for_good_asks_twice(page, logs):
 
 def test_by_keyboard_alone(page, logs):
     page.keyboard.press("n")
-    dialog = page.get_by_role("dialog", name="Name, note and tags")
-    dialog.wait_for()
+    page.get_by_role("dialog", name="Name, note and tags").wait_for()
     page.keyboard.press("Tab")
     page.keyboard.type("by hand")
     page.keyboard.press("Enter")
@@ -178,8 +176,7 @@ def test_a_directory_that_cannot_be_written_says_so(page, watched, logs):
 
 @pytest.mark.slow
 def test_axe_finds_nothing(logs, serve, watch, axe):
-    watched = watch(serve(logs))
-    watched.open("#/scalars?run=beta&rail=1")
+    watched = watch(serve(logs), "#/scalars?run=beta&rail=1")
     page = watched.ready()
 
     def look(name):
@@ -239,14 +236,11 @@ def test_who_only_looks_is_offered_no_change(logs, serve, watch):
     from stepscope.store.annotations import Notes
 
     Notes(logs).change("beta", note="Seen **twice**")
-    watched = watch(serve(logs, "--read-only"))
-    watched.open("#/overview?q=run:beta&rail=1")
-    watched.ready()
-    page = watched.page
+    page = watch(serve(logs, "--read-only"), "#/overview?q=run:beta&rail=1")
+    page.ready()
     note = page.get_by_role("region", name="Note")
     note.locator("strong").wait_for()
-    rail = page.get_by_role("complementary", name="Runs")
-    rail.get_by_role("button", name="Save beta").click()
+    page.get_by_role("complementary", name="Runs").get_by_role("button", name="Save beta").click()
     assert page.locator(".items .item").all_inner_texts() == ["Save as an HTML report"]
     page.keyboard.press("Escape")
     assert note.get_by_role("button", name="Edit").count() == 0

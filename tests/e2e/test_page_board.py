@@ -11,6 +11,7 @@ from stepscope.events import EventWriter
 RATES = (1e-4, 1e-3, 1e-2, 1e-1)
 HOSTILE = "<img src=y onerror=document.title=1>"
 STEPS = 40
+HOME = "#/overview"
 
 
 @pytest.fixture(scope="module")
@@ -27,35 +28,24 @@ def server(tmp_path_factory, serve_long, write):
     return serve_long(log_dir)
 
 
-@pytest.fixture
-def opened(server, watch):
-    def at(hash_="#/overview", **options):
-        watched = watch(server, **options)
-        watched.open(hash_)
-        return watched
-
-    return at
-
-
 def names(page):
     return page.get_by_role("group", name="Table of runs").get_by_role("rowheader").all_inner_texts()
 
 
 def test_the_table_reads_the_newest_the_best_or_a_step(opened):
-    watched = opened("#/overview?sort=metric:train/loss")
-    page = watched.page
-    watched.wait("() => document.querySelector('.board tbody')?.innerText.includes('17.0')")
+    page = opened("#/overview?sort=metric:train/loss")
+    page.wait("() => document.querySelector('.board tbody')?.innerText.includes('17.0')")
     assert names(page)[0] == "adam-3"
     assert names(page)[-1] == "plain"  # what is not finite is last
     page.get_by_role("button", name="Best", exact=True).click()
-    watched.wait("() => document.querySelector('.board tbody').innerText.includes('3.1')")
+    page.wait("() => document.querySelector('.board tbody').innerText.includes('3.1')")
     page.get_by_role("button", name="At step", exact=True).click()
     page.get_by_label("Step", exact=True).fill("10")
     page.get_by_label("Step", exact=True).press("Enter")
-    watched.wait("() => document.querySelector('.board tbody').innerText.includes('6.0')")
-    watched.wait("() => location.hash.includes('upto=10')")
+    page.wait("() => document.querySelector('.board tbody').innerText.includes('6.0')")
+    page.wait("() => location.hash.includes('upto=10')")
     page.reload()
-    watched.wait("() => document.querySelector('.board tbody')?.innerText.includes('6.0')")
+    page.wait("() => document.querySelector('.board tbody')?.innerText.includes('6.0')")
 
 
 def test_the_table_says_which_run_is_sick_and_of_what(opened):
@@ -67,9 +57,8 @@ def test_the_table_says_which_run_is_sick_and_of_what(opened):
 
 
 def test_columns_are_chosen_by_name_and_kept_in_the_address(opened):
-    watched = opened()
-    watched.ready()
-    page = watched.page
+    page = opened()
+    page.ready()
     table = page.get_by_role("group", name="Table of runs")
     table.get_by_role("columnheader", name="lr").wait_for()
     assert table.get_by_role("columnheader", name="layers").count() == 0
@@ -77,14 +66,13 @@ def test_columns_are_chosen_by_name_and_kept_in_the_address(opened):
     page.get_by_label("Find a column").fill("layers")
     page.get_by_label("layers").check()
     table.get_by_role("columnheader", name="layers").wait_for()
-    watched.wait("() => location.hash.includes('config:layers')")
+    page.wait("() => location.hash.includes('config:layers')")
 
 
 def test_a_scatter_of_rate_against_loss_is_read_by_keyboard(opened):
-    watched = opened("#/overview?board=scatter&px=log:config:lr&py=metric:train/loss")
-    page = watched.page
+    page = opened("#/overview?board=scatter&px=log:config:lr&py=metric:train/loss")
     plot = page.locator("svg[data-dots]")
-    watched.wait("() => document.querySelector('svg[data-dots]')?.dataset.dots === '8'")
+    page.wait("() => document.querySelector('svg[data-dots]')?.dataset.dots === '8'")
     assert "1 cannot be drawn here" in page.get_by_role("region", name="Runs", exact=True).inner_text()
     assert "rank correlation −1.00" in page.get_by_role("region", name="Runs", exact=True).inner_text()  # noqa: RUF001
     paths = page.locator("svg[data-dots] path").evaluate_all(
@@ -95,59 +83,54 @@ def test_a_scatter_of_rate_against_loss_is_read_by_keyboard(opened):
     assert steps == pytest.approx([steps[0]] * 3, abs=1)  # decades are equally far apart, to a pixel
     plot.focus()
     page.keyboard.press("ArrowRight")
-    watched.wait("() => document.querySelector('[role=status][aria-live]').textContent.includes('lr 1e-4')")
+    page.wait("() => document.querySelector('[role=status][aria-live]').textContent.includes('lr 1e-4')")
     page.keyboard.press("Enter")
-    watched.wait("() => location.hash.includes('run=')")
+    page.wait("() => location.hash.includes('run=')")
 
 
 def test_ranges_choose_runs_everywhere_and_are_moved_by_keyboard(opened):
-    watched = opened("#/overview?board=parallel")
-    page = watched.page
-    watched.wait("() => document.querySelector('svg[data-inside]')?.dataset.inside === '9'")
-    least = page.get_by_role("slider", name="Min lr")
-    least.focus()
+    page = opened("#/overview?board=parallel")
+    page.wait("() => document.querySelector('svg[data-inside]')?.dataset.inside === '9'")
+    page.get_by_role("slider", name="Min lr").focus()
     for _ in range(3):
         page.keyboard.press("PageUp")
-    watched.wait("() => document.querySelector('svg[data-inside]').dataset.inside === '4'")
-    watched.wait("() => location.hash.includes('brush=config:lr')")
+    page.wait("() => document.querySelector('svg[data-inside]').dataset.inside === '4'")
+    page.wait("() => location.hash.includes('brush=config:lr')")
     page.keyboard.press("2")
-    watched.ready()
-    assert {line["run"] for line in watched.charts()["train/loss"]["lines"]} == {
+    page.ready()
+    assert {line["run"] for line in page.charts()["train/loss"]["lines"]} == {
         "adam-2",
         "adam-3",
         "img-2",
         "img-3",
     }
     page.go_back()
-    watched.wait("() => document.querySelector('svg[data-inside]')?.dataset.inside === '4'")
+    page.wait("() => document.querySelector('svg[data-inside]')?.dataset.inside === '4'")
     page.reload()
-    watched.wait("() => document.querySelector('svg[data-inside]')?.dataset.inside === '4'")
+    page.wait("() => document.querySelector('svg[data-inside]')?.dataset.inside === '4'")
     page.get_by_role("button", name="Clear ranges").click()
-    watched.wait("() => document.querySelector('svg[data-inside]').dataset.inside === '9'")
+    page.wait("() => document.querySelector('svg[data-inside]').dataset.inside === '9'")
 
 
 def test_a_drag_along_an_axis_is_a_range(opened):
-    watched = opened("#/overview?board=parallel")
-    page = watched.page
-    watched.wait("() => document.querySelector('svg[data-inside]')?.dataset.inside === '9'")
+    page = opened("#/overview?board=parallel")
+    page.wait("() => document.querySelector('svg[data-inside]')?.dataset.inside === '9'")
     box = page.locator("svg[data-inside] .axis .catch").nth(1).bounding_box()
     middle = box["x"] + box["width"] / 2
     page.mouse.move(middle, box["y"] + box["height"] - 8)
     page.mouse.down()
     page.mouse.move(middle, box["y"] + box["height"] / 2, steps=4)
     page.mouse.up()
-    watched.wait("() => location.hash.includes('brush=')")
-    inside = int(page.locator("svg[data-inside]").get_attribute("data-inside"))
-    assert 0 < inside < 9
+    page.wait("() => location.hash.includes('brush=')")
+    assert 0 < int(page.locator("svg[data-inside]").get_attribute("data-inside")) < 9
 
 
 def test_the_matrix_has_every_pair_and_leads_to_it(opened):
-    watched = opened("#/overview?board=matrix")
-    page = watched.page
+    page = opened("#/overview?board=matrix")
     matrix = page.get_by_role("group", name="Scatter matrix")
     matrix.get_by_text("−1.00").first.wait_for()  # noqa: RUF001
     matrix.get_by_role("button", name="loss against lr, large").click()
-    watched.wait("() => location.hash.includes('board=scatter')")
+    page.wait("() => location.hash.includes('board=scatter')")
     assert page.get_by_label("Up", exact=True).input_value() == "metric:train/loss"
     assert page.title() != "1"
 
@@ -158,10 +141,9 @@ def test_a_long_name_of_a_metric_is_whole_in_its_column_head(tmp_path, written, 
     for name, scale in (("a", 1.0), ("b", 0.9)):
         values = {long: [scale * 0.5, scale * 0.6], "train/loss": [scale, 0.5]}
         written(tmp_path / "log" / name, values, config={"lr": scale})
-    watched = watch(serve(tmp_path / "log"))
-    page = watched.page
+    page = watch(serve(tmp_path / "log"))
     page.set_viewport_size({"width": width, "height": 900})
-    watched.open("#/overview")
+    page.open("#/overview")
     head = page.get_by_role("columnheader").filter(has_text="mean_intersection")
     head.wait_for()
     assert re.search(r"rare_classes_ratio( \(eval\))?, %$", head.inner_text().replace("\n", ""))
@@ -220,8 +202,7 @@ def test_axe_finds_nothing(opened, axe):
 
 
 def test_importance_says_which_key_the_loss_goes_with_and_what_chance_would_give(opened, files):
-    watched = opened("#/overview?board=importance")
-    page = watched.page
+    page = opened("#/overview?board=importance")
     table = page.get_by_role("group", name="Importance of config keys")
     table.wait_for()
     rate, optimizer = (table.get_by_role("row").filter(has_text=key) for key in ("lr", "optimizer"))
@@ -236,7 +217,7 @@ def test_importance_says_which_key_the_loss_goes_with_and_what_chance_would_give
     assert float(rows[0]["share"]) == pytest.approx(1)
     assert 0 < float(rows[0]["chance"]) < 1
     rate.get_by_role("button", name="lr").click()
-    watched.wait("() => /board=scatter/.test(location.hash) && /px=config:lr/.test(location.hash)")
+    page.wait("() => /board=scatter/.test(location.hash) && /px=config:lr/.test(location.hash)")
 
 
 def test_importance_of_few_runs_is_not_told(opened):
@@ -277,9 +258,8 @@ def test_of_many_runs_the_best_have_colours_and_the_others_none(tmp_path, writte
 
 
 def test_a_click_anywhere_in_a_row_opens_its_run(opened):
-    watched = opened()
-    page = watched.page
-    watched.ready()
+    page = opened()
+    page.ready()
     row = page.get_by_role("group", name="Table of runs").get_by_role("row").filter(has_text="adam-1")
     row.get_by_role("cell").nth(3).click()
-    watched.wait("() => location.hash.includes('q=run:adam-1')")
+    page.wait("() => location.hash.includes('q=run:adam-1')")

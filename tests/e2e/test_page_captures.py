@@ -126,12 +126,11 @@ def test_a_profile_that_an_alert_asked_for_is_chosen_and_shows_the_steps_before(
 
 
 def test_each_profile_opens_on_the_profile_page(log, serve, watch) -> None:
-    watched, panel = panel_of(log, serve, watch)
-    page = watched.page
+    page, panel = panel_of(log, serve, watch)
     links = panel.get_by_role("list", name="Captured profiles").get_by_role("link")
     assert links.all_inner_texts() == ["Steps 40\u201341", "Steps 3\u20134"]
     links.last.click()
-    watched.wait("() => location.hash.startsWith('#/profile')")
+    page.wait("() => location.hash.startsWith('#/profile')")
     chosen = page.get_by_label("Profile", exact=True)
     chosen.wait_for()
     assert chosen.input_value() == "digits/profiles/chief_rank0_step00000003.pt.trace.json.gz"
@@ -139,7 +138,7 @@ def test_each_profile_opens_on_the_profile_page(log, serve, watch) -> None:
     panel.get_by_text("Steps 40\u201341", exact=True).wait_for()
     address = links.first.get_attribute("href")
     assert "chief_rank0_step00000040" in address
-    watched.open(address)
+    page.open(address)
     chosen.wait_for()
     assert chosen.input_value() == "digits/profiles/chief_rank0_step00000040.pt.trace.json.gz"
 

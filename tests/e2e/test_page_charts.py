@@ -17,8 +17,7 @@ ORDER = f"names => JSON.stringify({CARDS}.slice(0, 2).map(card => card.ariaLabel
 
 @pytest.fixture
 def scalars(sweep, watch):
-    watched = watch(sweep)
-    watched.open("#/scalars?sm=0")
+    watched = watch(sweep, "#/scalars?sm=0")
     watched.ready()
     return watched
 
@@ -37,8 +36,7 @@ def three_parts(tmp_path_factory, serve_long):
 @pytest.fixture
 def several(three_parts, watch):
     """Charts of one section."""
-    watched = watch(three_parts)
-    watched.open("#/scalars?sm=0")
+    watched = watch(three_parts, "#/scalars?sm=0")
     watched.ready()
     return watched
 
@@ -47,8 +45,7 @@ def several(three_parts, watch):
 def own(three_parts, tmp_path, serve, watch):
     """The same charts of a log of its own, in which things are written."""
     shutil.copytree(three_parts.log_dir, tmp_path / "runs")
-    watched = watch(serve(tmp_path / "runs"))
-    watched.open("#/scalars?sm=0")
+    watched = watch(serve(tmp_path / "runs"), "#/scalars?sm=0")
     watched.ready()
     return watched
 
@@ -132,8 +129,7 @@ def test_a_card_is_moved_and_the_order_is_in_the_link(several):
 
 
 def test_a_card_that_is_dropped_on_the_side_of_another_is_moved_there(several):
-    page = several.page
-    cards = page.locator("section[aria-label=parts] article")
+    cards = several.page.locator("section[aria-label=parts] article")
     names = [cards.nth(at).get_attribute("aria-label") for at in (0, 1)]
     box = cards.nth(0).bounding_box()
     cards.nth(1).locator("header").drag_to(
@@ -234,19 +230,18 @@ OUTSIDE = """() => [...document.querySelectorAll('body *')].filter(element => {
 )
 def test_nothing_lies_outside_the_screen_and_little_shifts(sweep, watch, page_name):
     """Of a laptop; smaller screens are in ``test_page_walk.py``."""
-    watched = watch(sweep)
-    page = watched.page
+    page = watch(sweep)
     page.add_init_script(
         "window.shifted = 0; new PerformanceObserver(list => list.getEntries().forEach(entry =>"
         " { if (!entry.hadRecentInput) window.shifted += entry.value }))"
         ".observe({ type: 'layout-shift', buffered: true })"
     )
-    watched.open(f"#/{page_name}")
+    page.open(f"#/{page_name}")
     if page_name.startswith(("overview", "scalars")):
-        watched.ready()
+        page.ready()
     else:
         page.get_by_role("heading").first.wait_for(state="attached")
-    watched.wait("() => document.documentElement.scrollWidth <= innerWidth")
+    page.wait("() => document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate(OUTSIDE) == []
     assert page.evaluate("window.shifted") < 0.05
 
@@ -431,8 +426,7 @@ def test_nothing_is_foretold_of_a_run_that_is_over_of_several_or_over_time(going
 
 def test_the_band_ends_with_its_run(serve, watch, tmp_path):
     with going_on(tmp_path / "runs"):
-        watched = watch(serve(tmp_path / "runs"))
-        watched.open("#/scalars?q=run:now")
+        watched = watch(serve(tmp_path / "runs"), "#/scalars?q=run:now")
         watched.ready()
         watched.wait(AHEAD)
     watched.wait("() => window.__stepscope_test.charts().every(chart => !chart.ahead)")
@@ -593,8 +587,7 @@ def test_of_hundreds_of_charts_only_those_near_the_screen_are_there(tmp_path, se
     page.get_by_role("article", name="layer/299").wait_for()
     watched.ready()
     assert cards.count() < 100
-    last = page.get_by_role("article", name="layer/299").bounding_box()
-    assert 0 < last["y"] < 900
+    assert 0 < page.get_by_role("article", name="layer/299").bounding_box()["y"] < 900
     # A filter keeps what matches, and what comes stands where it belongs.
     page.get_by_label("Filter charts by a regex").fill("9$")
     page.get_by_text("30 of 300").first.wait_for()

@@ -14,6 +14,7 @@ from stepscope.events import EventWriter
 HOSTILE = 'x",<img src=y onerror="document.title=1">*'
 STEPS = 120
 MINUS = "\u2212"
+HOME = "#/compare"
 
 
 @pytest.fixture(scope="module")
@@ -35,21 +36,6 @@ def log(tmp_path_factory):
     return log_dir
 
 
-@pytest.fixture(scope="module")
-def server(log, serve_long):
-    return serve_long(log)
-
-
-@pytest.fixture
-def opened(server, watch):
-    def at(hash_="#/compare", **options):
-        watched = watch(server, **options)
-        watched.open(hash_)
-        return watched
-
-    return at
-
-
 GROUPS = "#/compare?a=rate:0.1&b=rate:0.2"
 
 
@@ -58,9 +44,8 @@ def card(page, name):
 
 
 def test_two_runs_are_compared_at_the_cursor_that_all_charts_share(opened):
-    watched = opened("#/compare?a=run:slow-0&b=run:fast-0&sm=0")
-    page = watched.page
-    watched.ready()
+    page = opened("#/compare?a=run:slow-0&b=run:fast-0&sm=0")
+    page.ready()
     loss = card(page, "train/loss")
     last = [2 / (1 + rate * (STEPS - 1)) for rate in (0.1, 0.2)]
     assert f"{last[0]:.3f}" in loss.inner_text()
@@ -76,14 +61,12 @@ def test_two_runs_are_compared_at_the_cursor_that_all_charts_share(opened):
     loss.get_by_text("step 1", exact=True).wait_for()
     assert f"{2 / 1.1:.2f}" in loss.inner_text()
     assert f"{2 / 1.2:.2f}" in loss.inner_text()
-    only = page.get_by_role("region", name="Only in A")
-    assert "only/slow" in only.inner_text()
+    assert "only/slow" in page.get_by_role("region", name="Only in A").inner_text()
 
 
 def test_groups_show_the_mean_of_their_runs_and_how_many_there_are(opened):
-    watched = opened(GROUPS + "&part=figures")
-    page = watched.page
-    watched.wait("() => document.body.innerText.includes('0.105')")
+    page = opened(GROUPS + "&part=figures")
+    page.wait("() => document.body.innerText.includes('0.105')")
     row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="eval/accuracy", exact=True))
     text = row.inner_text()
     assert "0.105" in text
@@ -96,7 +79,7 @@ def test_groups_show_the_mean_of_their_runs_and_how_many_there_are(opened):
     page.get_by_role("button", name="At step").click()
     page.get_by_label("Step", exact=True).fill("12")
     page.get_by_label("Step", exact=True).press("Enter")
-    watched.wait("() => location.hash.includes('upto=12')")
+    page.wait("() => location.hash.includes('upto=12')")
     loss = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="train/loss", exact=True))
     loss.get_by_text(f"{2 / 2.2 + 0.0005:.3f}").first.wait_for()
     assert f"{2 / 3.4 + 0.0005:.3f}" in loss.inner_text()
@@ -182,33 +165,31 @@ def test_without_profiles_it_says_how_to_get_one(opened):
 
 
 def test_sides_are_chosen_swapped_and_linked_by_keyboard_alone(opened):
-    watched = opened("#/compare")
-    page = watched.page
-    watched.ready()
-    field = page.get_by_label("Runs of A", exact=True)
-    field.focus()
+    page = opened("#/compare")
+    page.ready()
+    page.get_by_label("Runs of A", exact=True).focus()
     page.keyboard.press("Control+a")
     page.keyboard.type("run:slow-0")
     page.keyboard.press("Enter")
-    watched.wait("() => location.hash.includes('a=run:slow-0')")
+    page.wait("() => location.hash.includes('a=run:slow-0')")
     page.get_by_label("Runs of B", exact=True).focus()
     page.keyboard.press("Control+a")
     page.keyboard.type("rate:0.2")
     page.keyboard.press("Enter")
-    watched.wait("() => location.hash.includes('b=rate:0.2')")
+    page.wait("() => location.hash.includes('b=rate:0.2')")
     page.get_by_role("button", name="fast-0 on side A").press("Enter")
-    watched.wait("() => location.hash.includes('a=run:slow-0,fast-0')")
+    page.wait("() => location.hash.includes('a=run:slow-0,fast-0')")
     page.get_by_text("fast-0 is on both sides").wait_for()
     page.keyboard.press("u")
-    watched.wait("() => location.hash.includes('b=run:slow-0,fast-0')")
+    page.wait("() => location.hash.includes('b=run:slow-0,fast-0')")
     page.reload()
-    watched.ready()
+    page.ready()
     assert page.get_by_label("Runs of A", exact=True).input_value() == "rate:0.2"
     assert page.get_by_label("Runs of B", exact=True).input_value() == "run:slow-0,fast-0"
     page.locator("[data-run='early'] .name").focus()
     page.keyboard.press("Enter")
     page.keyboard.press("a")
-    watched.wait("() => location.hash.includes('early')")
+    page.wait("() => location.hash.includes('early')")
 
 
 def test_a_side_without_runs_and_a_log_of_one_run_say_what_to_do(opened, tmp_path, serve, watch):
@@ -221,14 +202,13 @@ def test_a_side_without_runs_and_a_log_of_one_run_say_what_to_do(opened, tmp_pat
 
 
 def test_a_hostile_name_is_a_name(opened):
-    watched = opened("#/compare")
-    page = watched.page
-    watched.ready()
+    page = opened("#/compare")
+    page.ready()
     name = HOSTILE.replace("/", "_")
     page.get_by_role("button", name=f"{name} on side B").click()
     page.get_by_role("region", name="Both sides").get_by_text("2 runs").wait_for()
     page.reload()
-    watched.ready()
+    page.ready()
     page.get_by_role("button", name="Config", exact=True).click()
     assert page.get_by_label("Runs of B", exact=True).input_value().startswith("run:")
     assert page.locator("main img[src]").count() == 0
@@ -242,13 +222,10 @@ def test_sixty_runs_are_two_means(tmp_path, serve, watch):
         for step in range(40):
             writer.scalar("loss", float(at % 2 + step), step, 1.7e9 + step)
         writer.close()
-    watched = watch(serve(tmp_path / "log", "--no-cache"))
-    watched.open("#/compare?a=a&b=b&sm=0")
+    watched = watch(serve(tmp_path / "log", "--no-cache"), "#/compare?a=a&b=b&sm=0")
     watched.ready()
-    text = card(watched.page, "loss").inner_text()
-    assert "n 30 and 30" in text
-    lines = {line["run"]: line["y"][0] for line in watched.charts()["loss"]["lines"]}
-    assert lines == {"A": 0, "B": 1}
+    assert "n 30 and 30" in card(watched.page, "loss").inner_text()
+    assert {line["run"]: line["y"][0] for line in watched.charts()["loss"]["lines"]} == {"A": 0, "B": 1}
 
 
 @pytest.mark.slow
@@ -351,10 +328,9 @@ def test_only_what_is_beyond_the_spread_is_called_better_or_worse(tmp_path, serv
 
 
 def test_a_side_has_one_colour_in_the_rail_and_in_every_chart(opened):
-    watched = opened("#/compare?a=run:slow-1&b=run:fast-1")
-    page = watched.page
-    watched.ready()
-    lines = {line["run"]: line["colour"] for line in watched.charts()["train/loss"]["lines"]}
+    page = opened("#/compare?a=run:slow-1&b=run:fast-1")
+    page.ready()
+    lines = {line["run"]: line["colour"] for line in page.charts()["train/loss"]["lines"]}
     fill = "one => one.querySelector('circle').getAttribute('fill')"
     for side, run in (("A", "slow-1"), ("B", "fast-1")):
         assert page.locator(f".rail [data-run='{run}'] .marker").evaluate(fill) == lines[side]

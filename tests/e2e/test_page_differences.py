@@ -6,6 +6,7 @@ import stepscope as ss
 
 SCRIPT = "<img src=x onerror=\"document.title='taken'\">"
 MINUS = "\u2212"
+HOME = "#/text?diff=1&a=run:a&b=run:b"
 
 
 @pytest.fixture(scope="module")
@@ -26,19 +27,8 @@ def server(tmp_path_factory, serve_long):
     return serve_long(log_dir)
 
 
-@pytest.fixture
-def opened(server, watch):
-    def at(hash_="#/text?diff=1&a=run:a&b=run:b", **options):
-        watched = watch(server, **options)
-        watched.open(hash_)
-        return watched
-
-    return at
-
-
 def test_texts_differ_by_lines_and_words(opened):
-    watched = opened()
-    page = watched.page
+    page = opened()
     lines = page.get_by_role("group", name="Differences of notes")
     removed, added = lines.locator("tr.removed"), lines.locator("tr.added")
     removed.wait_for()
@@ -68,12 +58,11 @@ def test_tables_differ_by_cells_of_the_same_row(opened):
 
 
 def test_runs_are_chosen_swapped_and_linked_by_keyboard(opened):
-    watched = opened("#/text")
-    page = watched.page
+    page = opened("#/text")
     page.get_by_role("button", name="Differences", exact=True).press("Enter")
-    watched.wait("() => location.hash.includes('diff=1')")
+    page.wait("() => location.hash.includes('diff=1')")
     page.get_by_label("Run A", exact=True).select_option("b")
-    watched.wait("() => location.hash.includes('a=run:b')")
+    page.wait("() => location.hash.includes('a=run:b')")
     page.get_by_label("Run B", exact=True).select_option("a")
     page.get_by_role("group", name="Differences of notes").locator("tr.removed").get_by_text(
         "0.2"

@@ -53,8 +53,7 @@ def server(tmp_path_factory, serve_long):
 @pytest.fixture
 def opened(server, watch):
     def at(hash_, ready):
-        watched = watch(server)
-        page = watched.open(hash_)
+        page = watch(server).open(hash_)
         page.locator(ready).first.wait_for()
         return page
 
@@ -137,8 +136,7 @@ def test_both_sides_of_a_comparison(opened, files):
     page = opened("#/compare?a=run:a&b=run:b&sm=0", "article[aria-label='train/loss'] .chart canvas")
     card = page.get_by_role("article", name="train/loss")
     card.hover()
-    words = files.texts(files.save(page, card, "train/loss", "SVG, as it looks"))
-    assert {"A, a", "B, b"} <= set(words)
+    assert {"A, a", "B, b"} <= set(files.texts(files.save(page, card, "train/loss", "SVG, as it looks")))
     card.hover()
     rows = files.table(files.save(page, card, "train/loss", "CSV, both sides"))
     assert [float(row["b_less_a"]) for row in rows] == pytest.approx(
@@ -162,8 +160,7 @@ def test_figures_of_a_comparison(opened, files):
 
 def test_pictures_of_media(opened, files):
     page = opened("#/media?medium=curves", "svg[data-curves='2']")
-    words = files.texts(files.save(page, page, "eval/cats", "SVG, as it looks"))
-    assert {"0.25", "a", "b"} <= set(words)
+    assert {"0.25", "a", "b"} <= set(files.texts(files.save(page, page, "eval/cats", "SVG, as it looks")))
     rows = files.table(files.save(page, page, "eval/cats", "CSV, every threshold"))
     shown = page.locator("section table tbody tr").first.locator("td").all_inner_texts()
     at = next(

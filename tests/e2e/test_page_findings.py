@@ -30,8 +30,7 @@ def runs(tmp_path_factory):
 @pytest.fixture
 def opened(runs, serve_long, watch):
     def at(hash_, **options):
-        watched = watch(serve_long(runs), **options)
-        watched.open(hash_)
+        watched = watch(serve_long(runs), hash_, **options)
         watched.wait("() => document.querySelector('[aria-label=Findings] .muted.end')")
         return watched
 
@@ -65,20 +64,19 @@ def test_a_run_without_findings_says_what_was_judged_and_what_was_not(opened):
 
 
 def test_a_finding_leads_to_its_series_at_its_steps(opened):
-    watched = opened("#/overview?q=run:saturated")
-    page = watched.page
+    page = opened("#/overview?q=run:saturated")
     row = page.get_by_role("region", name="Findings").get_by_role("listitem").filter(has_text="Saturated")
     row.get_by_role("link").click()
-    watched.wait("() => location.hash.startsWith('#/scalars')")
-    watched.ready()
-    charts = watched.charts()
+    page.wait("() => location.hash.startsWith('#/scalars')")
+    page.ready()
+    charts = page.charts()
     assert charts
     assert all(name.startswith("activations/") and name.endswith("saturation_ratio") for name in charts)
     view = page.evaluate("location.hash")
     begin, end = (float(each) for each in view.split("z=")[1].split("&")[0].split("-"))
     assert begin <= 40 <= end
     page.go_back()
-    watched.wait("() => location.hash.startsWith('#/overview')")
+    page.wait("() => location.hash.startsWith('#/overview')")
 
 
 @pytest.mark.parametrize("run", ["saturated", "well"])
@@ -90,16 +88,13 @@ def test_axe_finds_nothing(opened, axe, run, tmp_path):
 
 
 def test_findings_are_asked_for_once(runs, serve_long, watch):
-    watched = watch(serve_long(runs))
-    page = watched.page
+    page = watch(serve_long(runs))
     asked = []
     page.on("request", lambda request: asked.append(request.url))
-    watched.open("#/overview?q=run:saturated")
+    page.open("#/overview?q=run:saturated")
     page.get_by_role("complementary", name="What is wrong with saturated").wait_for()
     page.get_by_role("region", name="Findings").get_by_role("link", name="Since step").first.wait_for()
-    watched.wait(
-        "() => performance.getEntriesByType('resource').some((one) => one.name.includes('/captures?'))"
-    )
+    page.wait("() => performance.getEntriesByType('resource').some((one) => one.name.includes('/captures?'))")
     assert len([url for url in asked if "/findings?" in url]) == 1
 
 
@@ -127,12 +122,11 @@ def test_runs_that_were_there_before_the_page_have_not_started_since(tmp_path, s
     log_dir = tmp_path / "log"
     with ss.Run(log_dir / "first") as run:
         run.scalar("loss", 1.0)
-    watched = watch(serve(log_dir, "--no-cache"))
-    page = watched.page
+    page = watch(serve(log_dir, "--no-cache"))
     with page.expect_response(
         lambda answer: "/changes" in answer.url and '"first"' in answer.text()
     ) as known:
-        watched.open("#/overview")
+        page.open("#/overview")
     before = known.value.json()
     for name in ("second", "third"):
         with ss.Run(log_dir / name) as run:
@@ -144,7 +138,7 @@ def test_runs_that_were_there_before_the_page_have_not_started_since(tmp_path, s
         lambda route: route.fulfill(json={**before, "time": time.time(), "loading": None}),
         times=1,
     )
-    watched.open("#/overview")
+    page.open("#/overview")
     page.get_by_role("rowheader", name="third").wait_for()
     assert page.get_by_text("while this page shows").count() == 0
 
@@ -189,8 +183,7 @@ def test_where_the_loss_of_a_running_run_will_end_is_said_and_of_one_that_is_ove
     try:
         server = serve(tmp_path)
         for name, ends in (("now", True), ("over", False)):
-            watched = watch(server)
-            watched.open(f"#/overview?q=run:{name}")
+            watched = watch(server, f"#/overview?q=run:{name}")
             watched.wait("() => document.querySelector('[aria-label=Findings] .muted.end')")
             findings = watched.page.get_by_role("region", name="Findings")
             assert ("train/loss will end at 2.0" in findings.inner_text()) == ends
@@ -210,13 +203,12 @@ def test_each_finding_stands_once_with_a_capital_letter(opened):
 
 
 def test_what_is_wrong_is_a_link_in_the_headline(opened):
-    watched = opened("#/overview?q=run:saturated")
-    page = watched.page
+    page = opened("#/overview?q=run:saturated")
     link = page.get_by_role("region", name="State of the run").locator(".headline a").first
     link.wait_for()
     before = page.evaluate("location.hash + document.getElementById('main').scrollTop")
     link.click()
-    watched.wait("before => location.hash + document.getElementById('main').scrollTop !== before", before)
+    page.wait("before => location.hash + document.getElementById('main').scrollTop !== before", before)
 
 
 def test_a_failed_run_leads_with_its_exception(tmp_path, serve, watch):
@@ -226,8 +218,7 @@ def test_a_failed_run_leads_with_its_exception(tmp_path, serve, watch):
     with ss.Run(tmp_path / "logs" / "well") as run:
         run.scalar("loss", 1.0, 0)
     server = serve(tmp_path / "logs")
-    watched = watch(server)
-    watched.open("#/overview?q=run:failed")
+    watched = watch(server, "#/overview?q=run:failed")
     region = watched.page.get_by_role("region", name="Why it failed")
     region.get_by_text("ValueError: no more rows").first.wait_for()
     region.locator("summary").click()

@@ -37,19 +37,8 @@ def log(tmp_path_factory):
     return log_dir
 
 
-@pytest.fixture
-def opened(log, serve_long, watch):
-    def at(hash_, **options):
-        watched = watch(serve_long(log), **options)
-        watched.open(hash_)
-        return watched
-
-    return at
-
-
 def test_blocks_alike_are_one_box_until_each_is_asked_for(opened):
-    watched = opened("#/graph?in=")
-    page = watched.page
+    page = opened("#/graph?in=")
     page.get_by_role("button", name="h, 18 operations, compute time 1.40 ms").dblclick()
     fold = page.get_by_role("button", name="0 … 5 \N{MULTIPLICATION SIGN}6, 6 folded")
     fold.click()
@@ -59,7 +48,7 @@ def test_blocks_alike_are_one_box_until_each_is_asked_for(opened):
     drawn = page.get_by_role("group", name="Graph of h", exact=True)
     drawn.get_by_role("button", name="2, 3 operations, compute time 900 µs").wait_for()
     assert drawn.get_attribute("data-boxes") == str(BLOCKS + 2)  # and where it comes from and goes
-    watched.wait("() => location.hash.includes('unfold=')")
+    page.wait("() => location.hash.includes('unfold=')")
     page.reload()
     drawn.get_by_role("button", name="5, 3 operations").wait_for()
     page.get_by_role("button", name="Fold everything like h/0").click()
@@ -67,21 +56,20 @@ def test_blocks_alike_are_one_box_until_each_is_asked_for(opened):
 
 
 def test_the_keyboard_alone_goes_in_and_out(opened):
-    watched = opened("#/graph?in=h&unfold=h/0…")
-    page = watched.page
+    page = opened("#/graph?in=h&unfold=h/0…")
     page.get_by_role("button", name="1, 3 operations").focus()
     page.keyboard.press("ArrowDown")
-    has_focus(watched, "2, 3 operations")
+    has_focus(page, "2, 3 operations")
     page.keyboard.press("Enter")
-    watched.wait("() => location.hash.includes('in=h/2')")
-    has_focus(watched, "weight, Parameter")
+    page.wait("() => location.hash.includes('in=h/2')")
+    has_focus(page, "weight, Parameter")
     page.keyboard.press("ArrowDown")
-    has_focus(watched, "linear_2, linear, compute time 900")
+    has_focus(page, "linear_2, linear, compute time 900")
     page.keyboard.press("Escape")
-    has_focus(watched, "2, 3 operations")
+    has_focus(page, "2, 3 operations")
     page.keyboard.press("Escape")
-    has_focus(watched, "h, 18 operations")
-    watched.wait("() => /in=(&|$)/.test(location.hash)")
+    has_focus(page, "h, 18 operations")
+    page.wait("() => /in=(&|$)/.test(location.hash)")
 
 
 def has_focus(watched, name):
@@ -90,8 +78,7 @@ def has_focus(watched, name):
 
 
 def test_what_is_searched_is_shown_with_all_that_is_known_of_it(opened):
-    watched = opened("#/graph")
-    page = watched.page
+    page = opened("#/graph")
     find = page.get_by_role("combobox", name="Find scope or operation")
     find.fill("linear_2")
     page.get_by_role("option", name="h/2/linear_2").wait_for()
@@ -109,7 +96,7 @@ def test_what_is_searched_is_shown_with_all_that_is_known_of_it(opened):
         "h/1/relu_1",
     ):
         assert fact in words
-    watched.wait("() => location.hash.includes('in=h/2') && location.hash.includes('node=h/2/linear_2')")
+    page.wait("() => location.hash.includes('in=h/2') && location.hash.includes('node=h/2/linear_2')")
 
 
 def test_the_table_says_the_same(opened):
@@ -141,8 +128,7 @@ def test_the_place_where_gradients_break_is_marked(tmp_path, serve, watch, broke
     page = watched.open("#/graph")
     layers = page.get_by_role("treegrid", name="Scopes and operations")
     layers.get_by_role("columnheader", name="Step 195").wait_for()
-    row = layers.get_by_role("row", name="l3", exact=False).first
-    assert "÷" in row.inner_text()
+    assert "÷" in layers.get_by_role("row", name="l3", exact=False).first.inner_text()
     words = page.get_by_text("Gradients break between h.2 and h.3: at step 96 to 100 those of 6 of 6 layers")
     if broken:
         words.wait_for()
@@ -170,8 +156,7 @@ def test_the_graph_of_an_estimator_is_shown_with_its_run_metadata(tmp_path, serv
 
 
 def test_it_opens_on_the_model_beside_its_layers_and_is_laid_out_by_a_worker(opened):
-    watched = opened("#/graph")
-    page = watched.page
+    page = opened("#/graph")
     whole = page.get_by_role("group", name="Graph of the whole")
     whole.get_by_role("button", name="h, 18 operations").wait_for()  # not one box for all blocks
     assert any("places.worker" in worker.url for worker in page.workers)
@@ -207,15 +192,14 @@ def test_where_no_graph_was_recorded_it_says_how(tmp_path, serve, watch):
 
 @pytest.mark.slow
 def test_axe_finds_nothing(opened, axe):
-    watched = opened("#/graph")
-    page = watched.page
+    page = opened("#/graph")
     places = {
         "graph?in=h&unfold=h/0…&node=h/2": ("group", "Graph of h"),
         **{f"graph?in=h/2&tint={tint}&node=h/2/linear_2": ("group", "Graph of h/2") for tint in TINTS},
         "graph?rows=1&node=h/2": ("treegrid", None),
     }
     for hash_, (role, name) in places.items():
-        watched.open(f"#/{hash_}")
+        page.open(f"#/{hash_}")
         page.get_by_role(role, name=name).first.wait_for()
         axe(page, hash_)
     page.get_by_label("Find scope or operation").fill("linear")

@@ -26,8 +26,7 @@ def seeds(tmp_path_factory, written, serve_long):
 
 
 def opened(watch, server, query="", **options):
-    watched = watch(server, **options)
-    watched.open(f"#/scalars?sm=0{query}")
+    watched = watch(server, f"#/scalars?sm=0{query}", **options)
     watched.ready()
     return watched
 
@@ -38,8 +37,7 @@ def own(text):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_groups_are_drawn_as_their_mean(seeds, watch, theme):
-    watched = opened(watch, seeds, "&group=lr", theme=theme)
-    lines = watched.charts()["train/loss"]["lines"]
+    lines = opened(watch, seeds, "&group=lr", theme=theme).charts()["train/loss"]["lines"]
     trained = {line["label"]: line for line in lines if line["tag"] == "train/loss"}
     assert len(trained) == 2
     for lr, name in ((0.1, "0.1"), (0.01, "0.01")):
@@ -49,25 +47,23 @@ def test_groups_are_drawn_as_their_mean(seeds, watch, theme):
 
 
 def test_groups_by_several_keys_and_by_a_regex(seeds, watch):
-    watched = opened(watch, seeds, "&group=" + urllib.parse.quote(r"~seed(\d)"))
-    assert {line["label"][0] for line in watched.charts()["tokens"]["lines"]} == {"0", "1", "2"}
-    page = watched.page
+    page = opened(watch, seeds, "&group=" + urllib.parse.quote(r"~seed(\d)"))
+    assert {line["label"][0] for line in page.charts()["tokens"]["lines"]} == {"0", "1", "2"}
     page.get_by_role("button", name="Group by name").click()
     page.get_by_placeholder("^(.*)-seed").fill("(")
     page.get_by_role("alert").wait_for()
     assert page.get_by_role("alert").inner_text().startswith("Not a regex")
     page.get_by_role("button", name="No groups").click()
     page.get_by_role("checkbox", name="lr").first.check()
-    watched.wait("() => location.hash.includes('group=lr')")
+    page.wait("() => location.hash.includes('group=lr')")
     page.get_by_role("button", name="Each run").click()
-    watched.wait(
+    page.wait(
         "() => window.__stepscope_test.charts().some(c => c.chart === 'tokens' && c.lines.length === 6)"
     )
 
 
 def test_another_tag_as_the_axis_by_keyboard_alone(seeds, watch):
-    watched = opened(watch, seeds)
-    page = watched.page
+    page = opened(watch, seeds)
     select = page.get_by_label("X axis")
     select.focus()
     select.select_option("pick")
@@ -75,38 +71,34 @@ def test_another_tag_as_the_axis_by_keyboard_alone(seeds, watch):
     page.get_by_label("Tags for the x axis: find").focus()
     page.keyboard.type("tok")
     page.keyboard.press("Enter")
-    watched.wait("() => location.hash.includes('x=tag') && location.hash.includes('xt=tokens')")
-    watched.ready()
-    watched.wait(
+    page.wait("() => location.hash.includes('x=tag') && location.hash.includes('xt=tokens')")
+    page.ready()
+    page.wait(
         "() => window.__stepscope_test.charts().find(c => c.chart === 'train/loss').x.max === 512 * 199"
     )
     page.reload()
-    chart = watched.ready() and watched.charts()["train/loss"]
-    line = next(each for each in chart["lines"] if each["tag"] == "train/loss")
-    assert line["x"][:3] == [0, 512, 1024]
+    chart = page.ready() and page.charts()["train/loss"]
+    assert next(each for each in chart["lines"] if each["tag"] == "train/loss")["x"][:3] == [0, 512, 1024]
 
 
 def test_expressions_are_charts_of_their_own(seeds, watch):
-    watched = opened(watch, seeds, own("Gap = eval/loss - train/loss") + "&q=run:lr0.1-seed0")
-    chart = watched.charts()["own:Gap = eval/loss - train/loss"]
-    [line] = chart["lines"]
+    page = opened(watch, seeds, own("Gap = eval/loss - train/loss") + "&q=run:lr0.1-seed0")
+    [line] = page.charts()["own:Gap = eval/loss - train/loss"]["lines"]
     assert line["x"] == list(range(0, 200, 10))
     np.testing.assert_allclose(line["y"], [50 - 10 - 0.01 * x for x in line["x"]], rtol=1e-5)
-    page = watched.page
     card = page.locator("article[aria-label='Gap']")
     remove = card.get_by_role("button", name="Remove Gap")
     card.hover()
     remove.focus()  # it stays while it has the focus, wherever the card moves as others come
     remove.press("Enter")
     card.wait_for(state="detached")
-    watched.wait("() => !location.hash.includes('own=')")
+    page.wait("() => !location.hash.includes('own=')")
     page.keyboard.press("Control+z")
     card.wait_for()
 
 
 def test_a_chart_is_made_by_keyboard_and_a_mistake_is_shown(seeds, watch):
-    watched = opened(watch, seeds)
-    page = watched.page
+    page = opened(watch, seeds)
     page.keyboard.press("c")
     dialog = page.get_by_role("dialog")
     dialog.wait_for()
@@ -119,31 +111,28 @@ def test_a_chart_is_made_by_keyboard_and_a_mistake_is_shown(seeds, watch):
     dialog.locator(".chart[data-lines='12']").wait_for()
     page.keyboard.press("Enter")
     dialog.wait_for(state="detached")
-    watched.ready()
-    [chart] = [chart for name, chart in watched.charts().items() if name.startswith("own:")]
+    page.ready()
+    [chart] = [chart for name, chart in page.charts().items() if name.startswith("own:")]
     assert {line["y"][-1] for line in chart["lines"]} == {4.0, 512.0 * 199}
 
 
 def test_one_chart_is_dropped_on_another(seeds, watch):
-    watched = opened(watch, seeds)
-    page = watched.page
+    page = opened(watch, seeds)
     page.locator("article[aria-label='tokens'] h3").drag_to(page.locator("article[aria-label='odd name;=x']"))
     page.locator("section[aria-label='Custom charts'] article").wait_for()
     assert page.locator("section[aria-label='Custom charts'] article").count() == 1
-    watched.ready()
-    [chart] = [chart for name, chart in watched.charts().items() if name.startswith("own:")]
+    page.ready()
+    [chart] = [chart for name, chart in page.charts().items() if name.startswith("own:")]
     assert len(chart["lines"]) == 12
 
 
 def test_what_cannot_be_drawn_says_why(seeds, watch):
-    watched = opened(
+    page = opened(
         watch,
         seeds,
         own("train/loss +, ~(, ~nothing, gone * 2").replace("\\%2C", "%2C").replace("%5C%2C", "%2C"),
     )
-    page = watched.page
-    cards = page.locator("section[aria-label='Custom charts'] article")
-    cards.nth(3).wait_for()
+    page.locator("section[aria-label='Custom charts'] article").nth(3).wait_for()
     page.get_by_text("expected a tag, a number or (, found the end").wait_for()
     page.get_by_text("Not a regex", exact=False).wait_for()
     page.get_by_text("No tag matches").wait_for()
@@ -151,8 +140,7 @@ def test_what_cannot_be_drawn_says_why(seeds, watch):
 
 
 def test_csv_of_an_expression_holds_every_point(seeds, watch):
-    watched = opened(watch, seeds, own("Twice = train/loss * 2"))
-    page = watched.page
+    page = opened(watch, seeds, own("Twice = train/loss * 2"))
     card = page.locator("article[aria-label='Twice']")
     card.hover()
     card.get_by_role("button", name="Save Twice").click()

@@ -16,8 +16,7 @@ MARKUP = "main img, main b, main script, aside img, aside b, td svg[onload]"
 @pytest.fixture
 def hostile_dir(tmp_path, about_run):
     root = tmp_path / "runs"
-    name = "<b onmouseover=alert(1)>bold"
-    writer = EventWriter(root / name)
+    writer = EventWriter(root / "<b onmouseover=alert(1)>bold")
     facts = {
         "config": {HOSTILE: HOSTILE, "nested": {"<i>k": "</td><svg onload=alert(1)>"}},
         "tags": [HOSTILE],

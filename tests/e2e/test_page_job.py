@@ -24,19 +24,8 @@ def log(tmp_path_factory):
     return log
 
 
-@pytest.fixture
-def opened(log, serve_long, watch):
-    def at(hash_="", **options):
-        watched = watch(serve_long(log), **options)
-        watched.open(hash_)
-        return watched
-
-    return at
-
-
 def test_profiles_of_all_ranks_say_who_is_waited_for_and_lead_to_it(opened):
-    watched = opened("#/profile?prof=dlrm&show=job")
-    page = watched.page
+    page = opened("#/profile?prof=dlrm&show=job")
     page.get_by_role("region", name="Who waits for whom").get_by_text(
         "Rank 7 makes the others wait"
     ).wait_for()
@@ -45,7 +34,7 @@ def test_profiles_of_all_ranks_say_who_is_waited_for_and_lead_to_it(opened):
     page.get_by_role("region", name="Clocks").get_by_role("row").nth(8).wait_for()
     page.get_by_role("region", name="What if").get_by_role("row", name="Rank 7 like the median").wait_for()
     blame.get_by_role("button").filter(has_text="DistributedDataParallel.forward").click()
-    watched.wait("() => /show=timeline/.test(location.hash) && /find=Distributed/.test(location.hash)")
+    page.wait("() => /show=timeline/.test(location.hash) && /find=Distributed/.test(location.hash)")
 
 
 def test_waiting_is_summed_by_module_and_cause_and_the_path_leads_across_ranks(opened):
@@ -71,8 +60,7 @@ def test_waiting_is_summed_by_module_and_cause_and_the_path_leads_across_ranks(o
 
 
 def test_dumps_of_a_hang_say_the_finding_and_nothing_else(opened):
-    watched = opened("#/profile?prof=hang")
-    page = watched.page
+    page = opened("#/profile?prof=hang")
     page.get_by_text("Ranks 12 and 14 are what the job waits for").wait_for()
     suspects = page.get_by_role("region", name="Suspects")
     suspects.get_by_text("Rank 12: device stopped").wait_for()
@@ -81,8 +69,7 @@ def test_dumps_of_a_hang_say_the_finding_and_nothing_else(opened):
 
 
 def test_four_ranks_of_one_capture_open_as_one_session(opened):
-    watched = opened("#/profile?prof=job/profiles/rank*_step00000500.json&show=timeline")
-    page = watched.page
+    page = opened("#/profile?prof=job/profiles/rank*_step00000500.json&show=timeline")
     for rank in range(4):
         page.get_by_text(f"Rank {rank}, ").first.wait_for()
     shown = page.get_by_label("Profile", exact=True).locator("option:checked")
@@ -98,10 +85,9 @@ def test_a_profile_of_one_rank_has_no_ranks_to_show(opened):
 
 @pytest.mark.slow
 def test_axe_finds_nothing(opened, axe):
-    watched = opened("#/profile?prof=dlrm&show=job")
-    page = watched.page
+    page = opened("#/profile?prof=dlrm&show=job")
     for show, text in (("dlrm&show=job", "makes the others wait"), ("hang", "Suspects")):
-        watched.open(f"#/profile?prof={show}")
+        page.open(f"#/profile?prof={show}")
         page.get_by_text(text).first.wait_for()
         axe(page, show)
     assert axe.found == {}

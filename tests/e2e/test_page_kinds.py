@@ -32,8 +32,7 @@ def runs(tmp_path_factory):
 
 
 def test_a_compile_step_does_not_flatten_the_chart_and_is_said(runs, serve_long, watch):
-    watched = watch(serve_long(runs))
-    watched.open("#/scalars?q=run:broken")
+    watched = watch(serve_long(runs), "#/scalars?q=run:broken")
     chart = watched.ready() and watched.charts()["step_s"]
     assert chart["y"]["max"] < 0.02
     assert chart["cut"] == {"value": 1.5, "x": 0, "count": 1}
@@ -42,18 +41,15 @@ def test_a_compile_step_does_not_flatten_the_chart_and_is_said(runs, serve_long,
 
 
 def test_values_are_as_recorded_and_counts_are_not_averaged(runs, serve_long, watch):
-    watched = watch(serve_long(runs))
-    watched.open("#/scalars?q=run:broken&sm=0.99")
+    watched = watch(serve_long(runs), "#/scalars?q=run:broken&sm=0.99")
     watched.ready()
-    count = watched.charts()["nonfinite_count"]["lines"][0]
-    assert count["y"][-1] == 64
+    assert watched.charts()["nonfinite_count"]["lines"][0]["y"][-1] == 64
     assert watched.charts()["train/loss"]["logY"] is True
     assert "64" in watched.page.get_by_role("article", name="nonfinite_count").inner_text()
 
 
 def test_train_and_eval_are_told_by_dash(runs, serve_long, watch):
-    watched = watch(serve_long(runs))
-    watched.open("#/overview?q=run:broken")
+    watched = watch(serve_long(runs), "#/overview?q=run:broken")
     watched.ready()
     train, evaluation = sorted(watched.charts()["train/loss"]["lines"], key=lambda line: line["tag"])[::-1]
     assert (train["dash"], evaluation["dash"]) == ([], [4, 3])
@@ -61,26 +57,22 @@ def test_train_and_eval_are_told_by_dash(runs, serve_long, watch):
 
 @pytest.mark.parametrize("page", ["overview", "scalars", "distributions", "graph", "ranks", "profile"])
 def test_every_page_of_a_run_says_what_is_wrong(runs, serve_long, watch, page):
-    watched = watch(serve_long(runs))
-    watched.open(f"#/{page}?q=run:broken")
+    watched = watch(serve_long(runs), f"#/{page}?q=run:broken")
     bar = watched.page.get_by_role("complementary", name="What is wrong with broken")
     bar.wait_for()
     assert "Since step 120: the loss is NaN" in bar.inner_text()
 
 
 def test_one_click_leads_to_where_it_began_which_the_axes_mark(runs, serve_long, watch):
-    watched = watch(serve_long(runs))
-    watched.open("#/overview?q=run:broken")
+    watched = watch(serve_long(runs), "#/overview?q=run:broken")
     watched.wait(MARKED)
-    onsets = {mark["step"] for chart in watched.charts().values() for mark in chart["marks"]}
-    assert onsets == {120}
+    assert {mark["step"] for chart in watched.charts().values() for mark in chart["marks"]} == {120}
     watched.page.get_by_role("link", name="Show step 120").click()
     watched.wait("() => location.hash.startsWith('#/scalars')")
 
 
 def test_a_sound_run_has_no_bar(runs, serve_long, watch):
-    watched = watch(serve_long(runs))
-    watched.open("#/overview?q=run:sound")
+    watched = watch(serve_long(runs), "#/overview?q=run:sound")
     watched.wait("() => document.querySelector('[aria-label=Findings] .muted.end')")
     assert watched.page.locator("aside.blame").count() == 0
 

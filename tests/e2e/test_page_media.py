@@ -46,25 +46,14 @@ def log(tmp_path_factory):
     return log_dir
 
 
-@pytest.fixture
-def opened(log, serve_long, watch):
-    def at(hash_, **options):
-        watched = watch(serve_long(log), **options)
-        watched.open(hash_)
-        return watched
-
-    return at
-
-
 def test_curves_of_runs_lie_above_each_other_with_the_figures_of_a_threshold(opened, log):
-    watched = opened("#/media?medium=curves")
-    page = watched.page
+    page = opened("#/media?medium=curves")
     card = page.get_by_role("region", name="eval/cats")
-    watched.wait("() => document.querySelector('svg[data-curves]')?.dataset.curves === '2'")
+    page.wait("() => document.querySelector('svg[data-curves]')?.dataset.curves === '2'")
     rows = card.get_by_role("row")
     assert [row.inner_text().split()[0] for row in rows.all()] == ["Run", "a", "b"]
     page.get_by_role("slider", name="Threshold").fill("0.3")
-    watched.wait("() => location.hash.includes('thr=0.3')")
+    page.wait("() => location.hash.includes('thr=0.3')")
     with ss.open(log, cache=False) as read:
         for at, name in enumerate("ab"):
             curve = read.run(name).record("eval/cats")[-1][-1]
@@ -73,49 +62,44 @@ def test_curves_of_runs_lie_above_each_other_with_the_figures_of_a_threshold(ope
             assert [int(one) for one in figures[-4:]] == curve[:4, 30].astype(int).tolist()
             assert float(figures[3]) == pytest.approx(curve[4, 30], abs=6e-4)
     page.get_by_role("button", name="Previous step").click()
-    watched.wait("() => location.hash.includes('at=10')")
+    page.wait("() => location.hash.includes('at=10')")
     page.reload()
-    watched.wait("() => document.querySelector('svg[data-curves]')?.dataset.curves === '2'")
+    page.wait("() => document.querySelector('svg[data-curves]')?.dataset.curves === '2'")
     assert page.get_by_role("slider", name="Threshold").input_value() == "0.3"
 
 
 def test_a_point_of_an_embedding_is_found_by_keys_alone_with_those_nearest(opened):
-    watched = opened("#/media?medium=embeddings")
-    page = watched.page
+    page = opened("#/media?medium=embeddings")
     view = page.get_by_role("application")
     view.wait_for()
     assert "120 points of 6 dimensions" in view.get_attribute("aria-label")
     drawn = "() => Number(document.querySelector('canvas[data-drawn]')?.dataset.drawn)"
-    watched.wait(f"() => ({drawn})() > 0")
+    page.wait(f"() => ({drawn})() > 0")
     before = page.evaluate(drawn)
     view.focus()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("+")
-    watched.wait(f"before => ({drawn})() > before", before)
+    page.wait(f"before => ({drawn})() > before", before)
     page.get_by_role("textbox", name="Find points by their labels").fill("group 2")
     page.get_by_text("30 found").wait_for()
-    found = page.get_by_role("listbox", name="Points found")
-    found.focus()
+    page.get_by_role("listbox", name="Points found").focus()
     page.keyboard.press("ArrowDown")
-    watched.wait("() => location.hash.includes('point=60')")
+    page.wait("() => location.hash.includes('point=60')")
     near = page.get_by_role("region", name="Nearest points")
     near.get_by_text("group 2").nth(19).wait_for()
     assert near.get_by_role("button", name="group").count() == 20
     near.get_by_role("button", name="Euclidean").click()
-    watched.wait("() => location.hash.includes('near=euclidean')")
+    page.wait("() => location.hash.includes('near=euclidean')")
     page.get_by_role("button", name="2-D").click()
     page.get_by_role("combobox", name="Colour by").select_option(HOSTILE)
     page.get_by_role("button", name="UMAP").click()
-    watched.wait(
-        "() => location.hash.includes('method=umap') || document.body.innerText.includes('umap-learn')"
-    )
+    page.wait("() => location.hash.includes('method=umap') || document.body.innerText.includes('umap-learn')")
     assert "taken" not in page.title()
 
 
 def test_a_point_is_picked_with_the_pointer(opened):
-    watched = opened("#/media?medium=embeddings&flat=1&q=run:a")
-    page = watched.page
-    watched.wait("() => Number(document.querySelector('canvas[data-drawn]')?.dataset.drawn) > 0")
+    page = opened("#/media?medium=embeddings&flat=1&q=run:a")
+    page.wait("() => Number(document.querySelector('canvas[data-drawn]')?.dataset.drawn) > 0")
     assert page.get_by_role("application").count() == 1  # nothing else was shown before it
     place = page.evaluate(
         """() => {
@@ -134,9 +118,9 @@ def test_a_point_is_picked_with_the_pointer(opened):
         }"""
     )
     page.mouse.click(*place)
-    watched.wait("() => /point=[0-9]/.test(location.hash)")
+    page.wait("() => /point=[0-9]/.test(location.hash)")
     page.get_by_role("button", name="Clear").click()
-    watched.wait("() => !location.hash.includes('point=')")
+    page.wait("() => !location.hash.includes('point=')")
 
 
 def test_nothing_else_is_shown_while_embeddings_are_asked_for(log, serve_long, watch):
@@ -160,8 +144,7 @@ def growing(tmp_path, serve, watch):
     run = ss.Run(tmp_path / "log" / "a", flush_secs=0.1)
     run.embedding("hidden", np.eye(4), 0, labels=list("wxyz"))
     run.flush()
-    watched = watch(serve(tmp_path / "log", "--no-cache"))
-    watched.open("#/media?medium=embeddings&point=1")
+    watched = watch(serve(tmp_path / "log", "--no-cache"), "#/media?medium=embeddings&point=1")
     watched.page.get_by_role("application").wait_for()
     yield run, watched
     run.close()
@@ -185,12 +168,11 @@ def test_embeddings_stay_when_the_server_gives_no_answer(growing):
 
 
 def test_points_and_those_nearest_stay_as_they_are_while_the_run_goes_on(growing):
-    run, watched = growing
-    page = watched.page
+    run, page = growing
     page.get_by_role("region", name="Nearest points").get_by_role("button", name="z", exact=True).wait_for()
 
     def asked(what):
-        return sum(f"/{what}?" in request.url for request in watched.requests)
+        return sum(f"/{what}?" in request.url for request in page.requests)
 
     before = asked("embedding"), asked("neighbours"), asked("embeddings")
     run.image("picture", np.zeros((4, 6, 3), np.uint8), 30)
@@ -206,8 +188,7 @@ def test_points_and_those_nearest_stay_as_they_are_while_the_run_goes_on(growing
 
 
 def test_a_mesh_is_drawn_in_its_colours_and_turned(opened):
-    watched = opened("#/media?medium=meshes&q=run:a")
-    page = watched.page
+    page = opened("#/media?medium=meshes&q=run:a")
     reds = """() => {
         const canvas = document.querySelector('canvas[data-drawn]');
         if (!canvas) return 0;
@@ -221,26 +202,23 @@ def test_a_mesh_is_drawn_in_its_colours_and_turned(opened):
         for (let at = 0; at < data.length; at += 4) reds += red(at);
         return reds;
     }"""
-    watched.wait(f"() => ({reds})() > 10000")
-    view = page.get_by_role("application", name="square of a, step 20, 4 points, 2 triangles")
-    view.focus()
+    page.wait(f"() => ({reds})() > 10000")
+    page.get_by_role("application", name="square of a, step 20, 4 points, 2 triangles").focus()
     seen = page.evaluate(reds)
     for _ in range(9):
         page.keyboard.press("ArrowRight")
-    watched.wait(f"seen => ({reds})() < 0.6 * seen", seen)  # from its edge a square is thin
+    page.wait(f"seen => ({reds})() < 0.6 * seen", seen)  # from its edge a square is thin
     page.get_by_role("button", name="Previous step").click()
     page.get_by_role("application", name="square of a, step 10").wait_for()
 
 
 def test_a_sound_says_what_it_is_and_its_samples_are_drawn(opened):
-    watched = opened("#/media?q=run:a&medium=sheet")
-    page = watched.page
+    page = opened("#/media?q=run:a&medium=sheet")
     page.get_by_role("region", name="voice").scroll_into_view_if_needed()
     page.get_by_role("img", name="Waveform of voice, step 20, 0.50 seconds, peak 0.50").wait_for()
     words = page.get_by_role("region", name="voice").inner_text().replace("\N{NO-BREAK SPACE}", " ")
     assert "8,000 Hz, stereo, 16 bits, peak 0.50, WAV" in words
-    canvas = page.get_by_role("region", name="voice").locator("canvas")
-    assert canvas.get_attribute("data-drawn") == "2"
+    assert page.get_by_role("region", name="voice").locator("canvas").get_attribute("data-drawn") == "2"
     assert HOSTILE.split(" ")[0] in words  # as text
     assert "taken" not in page.title()
 
@@ -254,13 +232,12 @@ def test_a_film_stands_still_until_it_is_played(opened):
 
 
 def test_pictures_of_runs_are_compared_and_a_missing_step_is_named(opened):
-    watched = opened("#/media?medium=sheet&at=10")
-    page = watched.page
+    page = opened("#/media?medium=sheet&at=10")
     region = page.get_by_role("region", name="picture")
     region.get_by_text("none at step 10, nearest: step 0").wait_for()
     page.get_by_role("combobox", name="Size of pictures").select_option("x16")
     picture = region.get_by_role("img", name="picture, step 10")
-    watched.wait("() => [...document.images].every(image => image.complete)")
+    page.wait("() => [...document.images].every(image => image.complete)")
     assert picture.bounding_box()["width"] == 96
     page.get_by_role("slider", name="Brightness").fill("2")
     assert "brightness(2)" in region.locator("a").first.get_attribute("style")
@@ -269,8 +246,7 @@ def test_pictures_of_runs_are_compared_and_a_missing_step_is_named(opened):
 
 
 def test_what_torch_and_tensorboard_write_is_shown_too(tmp_path, serve, watch):
-    tensorboard = pytest.importorskip("torch.utils.tensorboard")
-    writer = tensorboard.SummaryWriter(str(tmp_path / "log" / "t"))
+    writer = pytest.importorskip("torch.utils.tensorboard").SummaryWriter(str(tmp_path / "log" / "t"))
     random = np.random.default_rng(0)
     writer.add_pr_curve("cats", *sure(5, 1, random), 3)
     writer.add_embedding(
@@ -360,16 +336,15 @@ def test_pictures_of_any_shape_have_one_height_and_every_step_is_in_the_strip(tm
 
 @pytest.mark.parametrize(("width", "least"), [(1440, 2), (390, 1)])
 def test_tags_lie_in_a_grid_with_each_runs_pictures_at_one_place(grid, serve, watch, width, least):
-    watched = watch(serve(grid, "--no-cache"))
-    page = watched.page
+    page = watch(serve(grid, "--no-cache"))
     page.set_viewport_size({"width": width, "height": 900})
-    watched.open("#/media")
+    page.open("#/media")
     # Pictures are fetched where they are seen: what lies below is scrolled to.
     region = page.get_by_role("region", name="target")
     region.scroll_into_view_if_needed()
     region.get_by_text("b: not recorded").wait_for()
     page.get_by_role("region", name="samples").scroll_into_view_if_needed()
-    watched.wait("() => document.querySelectorAll('section[aria-label=samples] figure img').length === 12")
+    page.wait("() => document.querySelectorAll('section[aria-label=samples] figure img').length === 12")
 
     def lefts(name):
         cells = page.get_by_role("region", name=name).locator("figure, p:has-text('not recorded')")

@@ -47,15 +47,14 @@ def refuse(route):
 @pytest.mark.slow
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_question_without_an_answer_is_said(server, watch, view):
-    watched = watch(server)
-    page = watched.page
+    page = watch(server)
     page.route("**/api/v1/**", refuse)
-    watched.open(f"#/{VIEWS[view]}")
+    page.open(f"#/{VIEWS[view]}")
     page.locator("main").get_by_text(WHY).first.wait_for(timeout=10_000)
     assert page.locator("main .reading").count() == 0
     assert page.locator("main").get_by_text(" yet", exact=False).count() == 0, "not that nothing was recorded"
-    assert watched.said()
-    watched.messages.clear()
+    assert page.said()
+    page.messages.clear()
 
 
 def of_run(request, run):
@@ -64,8 +63,7 @@ def of_run(request, run):
 
 
 def test_of_several_runs_those_without_an_answer_are_named_and_the_others_shown(server, watch):
-    watched = watch(server)
-    page = watched.page
+    page = watch(server)
 
     def refuse_one(route):
         if of_run(route.request, "grpo"):
@@ -76,31 +74,30 @@ def test_of_several_runs_those_without_an_answer_are_named_and_the_others_shown(
     page.route("**/api/v1/**", refuse_one)
     both = f"q=name:grpo,{LONG}"
     for view, there in (("media", "reconstruction"), ("text", "samples/greedy_decoding")):
-        watched.open(f"#/{view}?{both}")
+        page.open(f"#/{view}?{both}")
         page.locator("main").get_by_text(f"Not read: grpo: {WHY}").wait_for()
         page.get_by_role("region", name=there, exact=True).wait_for()
     for view in ("distributions", "graph"):
-        watched.open(f"#/{view}?{both}")
+        page.open(f"#/{view}?{both}")
         page.locator("main").get_by_text(f"Not read: grpo: {WHY}").wait_for()
-    watched.open(f"#/media?q=name:{LONG}")
+    page.open(f"#/media?q=name:{LONG}")
     page.get_by_role("region", name="reconstruction", exact=True).wait_for()
     assert page.get_by_text("Not read").count() == 0
-    assert watched.said()
-    watched.messages.clear()
+    assert page.said()
+    page.messages.clear()
 
 
 def test_a_comparison_without_its_series_names_no_values(server, watch):
-    watched = watch(server)
-    page = watched.page
+    page = watch(server)
     page.route("**/api/v1/series", refuse)
-    watched.open("#/compare?a=name:a&b=name:b")
+    page.open("#/compare?a=name:a&b=name:b")
     strip = page.get_by_role("region", name="Both sides")
     strip.get_by_text("not read yet").wait_for()
     assert "NaN" not in page.locator("main").inner_text()
     page.unroute("**/api/v1/series")
-    watched.open("#/overview")
-    watched.open("#/compare?a=name:a&b=name:b")
+    page.open("#/overview")
+    page.open("#/compare?a=name:a&b=name:b")
     strip.get_by_text("→").wait_for()
     assert "not read yet" not in strip.inner_text()
-    assert watched.said()
-    watched.messages.clear()
+    assert page.said()
+    page.messages.clear()

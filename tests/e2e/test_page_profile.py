@@ -22,18 +22,8 @@ def lay(log):
 
 
 @pytest.fixture(scope="module")
-def traces(tmp_path_factory):
+def log(tmp_path_factory):
     return lay(tmp_path_factory.mktemp("profile") / "log")
-
-
-@pytest.fixture
-def opened(traces, serve_long, watch):
-    def at(hash_="", **options):
-        watched = watch(serve_long(traces), **options)
-        watched.open(hash_)
-        return watched
-
-    return at
 
 
 RESNET = "prof=resnet50_v100_workers0.json.gz"
@@ -47,16 +37,14 @@ def drawn(watched):
 
 
 def test_a_newcomer_finds_the_line_that_makes_it_input_bound_in_four_clicks(opened):
-    watched = opened()
-    page = watched.page
+    page = opened()
     page.get_by_role("button", name="Open the newest").click()
     page.get_by_label("Profile", exact=True).select_option("resnet50_v100_workers0.json.gz")
-    advice = page.get_by_role("region", name="Advice")
-    advice.get_by_text("the step waits for data for").first.wait_for()
+    page.get_by_role("region", name="Advice").get_by_text("the step waits for data for").first.wait_for()
     page.get_by_role("button", name="enumerate(DataLoader)").first.or_(
         page.get_by_role("button", name="Step 5", exact=True)
     ).first.click()
-    drawn(watched)
+    drawn(page)
     page.get_by_label("Find events by name").fill("DataLoader")
     panel = page.get_by_role("complementary", name="Selected event")
     panel.get_by_text("Data loading, data loading").wait_for()
@@ -65,36 +53,34 @@ def test_a_newcomer_finds_the_line_that_makes_it_input_bound_in_four_clicks(open
 
 
 def test_what_is_open_and_shown_is_in_the_address(opened):
-    watched = opened(f"#/profile?{RESNET}&show=timeline&t=180000000-350000000&ev=5000")
-    page = watched.page
-    drawn(watched)
+    page = opened(f"#/profile?{RESNET}&show=timeline&t=180000000-350000000&ev=5000")
+    drawn(page)
     page.get_by_role("complementary", name="Selected event").get_by_text("aten::view").first.wait_for()
     page.reload()
-    drawn(watched)
+    drawn(page)
     page.get_by_role("complementary", name="Selected event").get_by_text("aten::view").first.wait_for()
     page.get_by_role("button", name="Operations").first.click()
-    watched.wait("() => location.hash.includes('show=operations')")
+    page.wait("() => location.hash.includes('show=operations')")
     page.go_back()
-    watched.wait("() => location.hash.includes('show=timeline')")
+    page.wait("() => location.hash.includes('show=timeline')")
 
 
 def test_the_timeline_obeys_the_keyboard(opened):
-    watched = opened(f"#/profile?{RESNET}&show=timeline")
-    page = watched.page
-    drawn(watched)
+    page = opened(f"#/profile?{RESNET}&show=timeline")
+    drawn(page)
     page.locator(".timeline canvas[tabindex]").focus()
     page.keyboard.press("w")
-    watched.wait("() => /[?&]t=\\d/.test(location.hash)")
+    page.wait("() => /[?&]t=\\d/.test(location.hash)")
     before = window_of(page)
     page.keyboard.press("d")
-    watched.wait("(before) => !location.hash.includes(before)", f"t={before[0]:.15g}-{before[1]:.15g}")
+    page.wait("(before) => !location.hash.includes(before)", f"t={before[0]:.15g}-{before[1]:.15g}")
     after = window_of(page)
     assert after[0] > before[0]
     assert after[1] - after[0] == pytest.approx(before[1] - before[0], rel=1e-6)
     page.keyboard.press(".")
     page.get_by_text("Step 8", exact=True).or_(page.get_by_text("Step 9", exact=True)).first.wait_for()
     page.keyboard.press("f")
-    watched.wait("() => !/[?&]t=\\d/.test(location.hash)")
+    page.wait("() => !/[?&]t=\\d/.test(location.hash)")
 
 
 COLOURS = """selector => {
@@ -138,9 +124,8 @@ def window_of(page):
 
 
 def test_a_drag_sums_what_lies_within(opened):
-    watched = opened(f"#/profile?{RESNET}&show=timeline")
-    page = watched.page
-    drawn(watched)
+    page = opened(f"#/profile?{RESNET}&show=timeline")
+    drawn(page)
     box = page.locator(".timeline canvas[tabindex]").bounding_box()
     page.mouse.move(box["x"] + 100, box["y"] + 200)
     page.mouse.down()
@@ -158,23 +143,21 @@ def test_a_range_and_its_sums_are_in_the_address_with_how_busy_lanes_were(opened
     watched = opened(f"#/profile?{RESNET}&show=timeline&sel=180000000-350000000")
     panel = watched.page.get_by_role("complementary", name="Selected range")
     panel.get_by_text("enumerate(DataLoader)").first.wait_for()
-    lane = panel.get_by_role("row").filter(has_text="stream 7")
-    assert "%" in lane.inner_text()
+    assert "%" in panel.get_by_role("row").filter(has_text="stream 7").inner_text()
     panel.get_by_role("button", name="Close").click()
     watched.wait("() => !location.hash.includes('sel=')")
 
 
 def test_a_kernel_leads_to_what_launched_it_and_back_by_keyboard(opened):
-    watched = opened(f"#/profile?{RESNET}&show=timeline&find=cudnn")
-    page = watched.page
-    drawn(watched)
+    page = opened(f"#/profile?{RESNET}&show=timeline&find=cudnn")
+    drawn(page)
     panel = page.get_by_role("complementary", name="Selected event")
     page.get_by_label("Find events by name").fill("sgemm")
     panel.get_by_text("sgemm").first.wait_for()
     page.locator(".timeline canvas[tabindex]").focus()
     before = page.evaluate("location.hash")
     page.keyboard.press("n")
-    watched.wait("(before) => location.hash !== before", before)
+    page.wait("(before) => location.hash !== before", before)
     page.locator(".find").filter(has_text=" of ").wait_for()
     panel.get_by_text("Predecessors").wait_for()
     panel.get_by_role("button", name="cudaLaunchKernel").first.press("Enter")
@@ -182,7 +165,7 @@ def test_a_kernel_leads_to_what_launched_it_and_back_by_keyboard(opened):
     panel.get_by_text("Successors").wait_for()
     page.locator(".timeline canvas[tabindex]").focus()
     page.keyboard.press("]")
-    watched.wait("(before) => location.hash !== before", page.evaluate("location.hash"))
+    page.wait("(before) => location.hash !== before", page.evaluate("location.hash"))
 
 
 TYPES_AS_AN_ANSWER_COMES = """() => {
@@ -199,13 +182,11 @@ TYPES_AS_AN_ANSWER_COMES = """() => {
 
 
 def test_what_is_typed_as_an_answer_to_less_of_it_comes_is_found(opened):
-    watched = opened(f"#/profile?{RESNET}&show=timeline")
-    page = watched.page
-    drawn(watched)
+    page = opened(f"#/profile?{RESNET}&show=timeline")
+    drawn(page)
     page.evaluate(TYPES_AS_AN_ANSWER_COMES)
     page.get_by_label("Find events by name").fill("cudnn")
-    panel = page.get_by_role("complementary", name="Selected event")
-    panel.get_by_text("sgemm").first.wait_for()
+    page.get_by_role("complementary", name="Selected event").get_by_text("sgemm").first.wait_for()
 
 
 ACCENT = """() => {
@@ -232,12 +213,11 @@ def arrows_go(watched):
 
 
 def test_arrows_are_drawn_and_can_be_left_out(opened):
-    watched = opened(f"#/profile?{RESNET}&show=timeline&find=sgemm")
-    page = watched.page
-    drawn(watched)
+    page = opened(f"#/profile?{RESNET}&show=timeline&find=sgemm")
+    drawn(page)
     page.get_by_role("complementary", name="Selected event").get_by_text("Predecessors").wait_for()
-    watched.wait(f"() => ({ACCENT})() > 60")
-    arrows_go(watched)
+    page.wait(f"() => ({ACCENT})() > 60")
+    arrows_go(page)
 
 
 def test_memory_and_tensors_of_a_session_stand_below_its_lanes(tmp_path, serve, watch):
@@ -288,8 +268,7 @@ def capture_of_session(run, steps):
     """Leave what a session's capture leaves: RunMetadata of steps of 1 ms, one every second."""
     with ss.Run(run) as opened:
         opened.scalar("loss", 1.0, 0)
-    name = f"chief_rank0_step{steps[0]:08d}.tfprof"
-    folder = run / "profiles" / f"step{steps[0]:08d}" / name
+    folder = run / "profiles" / f"step{steps[0]:08d}" / f"chief_rank0_step{steps[0]:08d}.tfprof"
     folder.mkdir(parents=True)
     for at, step in enumerate(steps):
         metadata = message("RunMetadata")()
@@ -338,11 +317,9 @@ def test_a_capture_of_a_session_opens_at_a_step_and_with_tensors(tmp_path, serve
 
 
 def test_a_click_selects_and_colours_are_those_of_the_legend(opened):
-    watched = opened(f"#/profile?{RESNET}&show=timeline")
-    page = watched.page
-    drawn(watched)
-    canvas = page.locator(".timeline canvas[tabindex]")
-    box = canvas.bounding_box()
+    page = opened(f"#/profile?{RESNET}&show=timeline")
+    drawn(page)
+    box = page.locator(".timeline canvas[tabindex]").bounding_box()
     # Row 1 of the thread that trains begins with data loading.
     group = page.locator(".labels > .group", has_text="host").first.bounding_box()
     x, y = 20, group["y"] - box["y"] + 20 + 3 + 17 + 8
@@ -352,8 +329,7 @@ def test_a_click_selects_and_colours_are_those_of_the_legend(opened):
         const context = canvas.getContext('2d');
         return [...context.getImageData(Math.round(x * density), Math.round((y + 6) * density), 1, 1).data];
     }"""
-    pixel = page.evaluate(script, [x, y])
-    red, green, blue, alpha = pixel
+    red, green, blue, alpha = page.evaluate(script, [x, y])
     assert alpha == 255
     assert red > 150 > green > blue  # #ee5410, mixed with up to 16 % of black
     page.mouse.click(box["x"] + x, box["y"] + y)
@@ -363,8 +339,7 @@ def test_a_click_selects_and_colours_are_those_of_the_legend(opened):
 
 
 def test_operations_show_tfprofs_views_with_its_options(opened):
-    watched = opened(f"#/profile?{RESNET}&show=operations&tree=op")
-    page = watched.page
+    page = opened(f"#/profile?{RESNET}&show=operations&tree=op")
     grid = page.get_by_role("treegrid", name="Operations")
     grid.get_by_text("Data loading", exact=True).first.wait_for()
     told = page.locator(".operations .tools").inner_text()
@@ -374,15 +349,14 @@ def test_operations_show_tfprofs_views_with_its_options(opened):
     rows = int(grid.get_attribute("aria-rowcount"))
     page.get_by_label("min_micros").fill("5000")
     page.get_by_label("min_micros").press("Enter")
-    watched.wait(
+    page.wait(
         "(rows) => Number(document.querySelector('[role=treegrid]').getAttribute('aria-rowcount')) < rows",
         rows,
     )
-    watched.wait("() => location.hash.includes('opt=min_micros:5000')")
-    first = grid.locator("[aria-level='1']").first
-    before = first.inner_text()
+    page.wait("() => location.hash.includes('opt=min_micros:5000')")
+    before = grid.locator("[aria-level='1']").first.inner_text()
     page.get_by_role("button", name="Scope", exact=True).click()
-    watched.wait(
+    page.wait(
         """(before) => {
             const first = document.querySelector("[role=treegrid] [aria-level='1']");
             return first && first.innerText !== before;
@@ -392,22 +366,19 @@ def test_operations_show_tfprofs_views_with_its_options(opened):
     grid.focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowLeft")
-    watched.wait("() => document.querySelector('[role=treegrid] [aria-selected=true]') !== null")
+    page.wait("() => document.querySelector('[role=treegrid] [aria-selected=true]') !== null")
 
 
 def test_an_impossible_option_is_said_with_what_to_do(opened):
     watched = opened(f"#/profile?{RESNET}&show=operations&opt=show_name_regexes:(")
-    alert = watched.page.get_by_role("alert")
-    alert.get_by_text("not a regular expression").wait_for()
+    watched.page.get_by_role("alert").get_by_text("not a regular expression").wait_for()
     watched.messages[:] = [line for line in watched.messages if "400" not in line]  # the browser's own line
 
 
 def test_devices_come_first_and_lanes_are_pinned_hidden_folded_and_their_labels_widened(opened):
-    watched = opened(f"#/profile?{RESNET}&show=timeline")
-    page = watched.page
-    drawn(watched)
-    headers = page.locator(".labels > .group .strong")
-    assert headers.all_inner_texts() == ["GPU 0", "python"]
+    page = opened(f"#/profile?{RESNET}&show=timeline")
+    drawn(page)
+    assert page.locator(".labels > .group .strong").all_inner_texts() == ["GPU 0", "python"]
     first = page.locator(".labels > .lane .cut").first
     assert first.inner_text() == "stream 7"
     page.get_by_role("button", name="Hide stream 7").dispatch_event("click")
@@ -430,15 +401,14 @@ def test_devices_come_first_and_lanes_are_pinned_hidden_folded_and_their_labels_
 
 
 def test_lanes_stay_as_they_were_arranged_over_a_reload_and_are_moved(opened):
-    watched = opened(f"#/profile?{RESNET}&show=timeline")
-    page = watched.page
-    drawn(watched)
+    page = opened(f"#/profile?{RESNET}&show=timeline")
+    drawn(page)
     threads = page.locator(".labels > .lane")
     names = page.locator(".labels > .lane .cut")
     stream, first, second = names.all_inner_texts()
     threads.nth(2).focus()
     page.keyboard.press("Alt+ArrowUp")
-    watched.wait("() => location.hash.includes('lm=')")
+    page.wait("() => location.hash.includes('lm=')")
     assert names.all_inner_texts() == [stream, second, first]
     upper, lower = threads.nth(1).bounding_box(), threads.nth(2).bounding_box()
     page.mouse.move(upper["x"] + 30, upper["y"] + 8)
@@ -447,7 +417,7 @@ def test_lanes_stay_as_they_were_arranged_over_a_reload_and_are_moved(opened):
     page.mouse.move(lower["x"] + 30, lower["y"] + lower["height"] - 2)
     page.locator(".landing").wait_for()
     page.mouse.up()
-    watched.wait(
+    page.wait(
         "names => [...document.querySelectorAll('.labels > .lane .cut')]"
         ".every((one, at) => one.innerText === names[at])",
         [stream, first, second],
@@ -458,17 +428,16 @@ def test_lanes_stay_as_they_were_arranged_over_a_reload_and_are_moved(opened):
     page.get_by_role("button", name="Hide stream 7").dispatch_event("click")
     threads.nth(0).click()
     page.get_by_role("button", name="Show 1 hidden lane").wait_for()
-    watched.wait("() => ['lp=', 'lh=', 'lc='].every(part => location.hash.includes(part))")
+    page.wait("() => ['lp=', 'lh=', 'lc='].every(part => location.hash.includes(part))")
     page.reload()
-    drawn(watched)
+    drawn(page)
     page.get_by_role("button", name="Show 1 hidden lane").wait_for()
     assert names.all_inner_texts() == [second, first]
     assert threads.nth(0).get_attribute("aria-expanded") == "false"
 
 
 def test_how_far_the_reading_of_a_profile_is_is_shown(opened):
-    watched = opened("")
-    page = watched.page
+    page = opened("")
     held = []
     answers = [
         {"state": "waiting", "read_bytes": 0, "total_bytes": 4 << 20},
@@ -476,22 +445,21 @@ def test_how_far_the_reading_of_a_profile_is_is_shown(opened):
     ]
     page.route("**/api/v1/outline?*", lambda route: held.append(route))
     page.route("**/api/v1/profile/reading?*", lambda route: route.fulfill(json=answers[0]))
-    watched.open(f"#/profile?{RESNET}&show=timeline")
+    page.open(f"#/profile?{RESNET}&show=timeline")
     page.get_by_text("4.00 MiB; another profile is being read first").wait_for()
     answers.pop(0)
     page.get_by_text("25 % of 4.00 MiB").wait_for()
     assert page.get_by_role("progressbar", name="Reading").evaluate("one => one.value") == 0.25
     page.unroute("**/api/v1/outline?*")
     held[0].continue_()
-    drawn(watched)
+    drawn(page)
 
 
 def test_idle_gaps_of_a_device_say_their_reason_inside_the_box(opened):
-    watched = opened(f"#/profile?{RESNET}&show=timeline")
-    page = watched.page
-    drawn(watched)
-    watched.wait("() => Number(document.querySelector('.timeline canvas[tabindex]').dataset.gaps) > 10")
-    hover_longest(watched, page, "gaps", RESNET.partition("=")[2], "gap => gap.duration_ns")
+    page = opened(f"#/profile?{RESNET}&show=timeline")
+    drawn(page)
+    page.wait("() => Number(document.querySelector('.timeline canvas[tabindex]').dataset.gaps) > 10")
+    hover_longest(page, page, "gaps", RESNET.partition("=")[2], "gap => gap.duration_ns")
     tip = page.locator(".paper .tip")
     tip.get_by_text("Idle ").wait_for()
     tip.get_by_text("No stream of the device was busy").wait_for()
@@ -503,11 +471,10 @@ def test_idle_gaps_of_a_device_say_their_reason_inside_the_box(opened):
 
 
 def test_waits_of_a_rank_name_the_rank_that_is_waited_for(opened):
-    watched = opened("#/profile?prof=dlrm&show=timeline")
-    page = watched.page
-    drawn(watched)
-    watched.wait("() => Number(document.querySelector('.timeline canvas[tabindex]').dataset.waits) > 30")
-    hover_longest(watched, page, "waits", "dlrm", "wait => wait.rank ? 0 : wait.end_ns - wait.start_ns")
+    page = opened("#/profile?prof=dlrm&show=timeline")
+    drawn(page)
+    page.wait("() => Number(document.querySelector('.timeline canvas[tabindex]').dataset.waits) > 30")
+    hover_longest(page, page, "waits", "dlrm", "wait => wait.rank ? 0 : wait.end_ns - wait.start_ns")
     page.locator(".paper .tip").get_by_text("for rank 7").wait_for()
 
 
@@ -545,8 +512,7 @@ def test_ranks_of_one_capture_open_as_one(opened):
 
 @pytest.mark.slow
 def test_axe_finds_nothing(opened, axe):
-    watched = opened(f"#/profile?{RESNET}")
-    page = watched.page
+    page = opened(f"#/profile?{RESNET}")
     for show, text in (
         ("summary", "Where the time of a step goes"),
         ("timeline&ev=5000", "Same name"),
@@ -555,7 +521,7 @@ def test_axe_finds_nothing(opened, axe):
         ("operations", "Hottest path"),
         ("operations&tree=code", "Hottest path"),
     ):
-        watched.open(f"#/profile?{RESNET}&show={show}")
+        page.open(f"#/profile?{RESNET}&show={show}")
         page.get_by_text(text).first.wait_for(state="attached")
         axe(page, show)
     assert axe.found == {}
@@ -598,24 +564,23 @@ def test_a_damaged_profile_is_said_and_the_others_open(tmp_path, serve, watch):
 
 
 def test_keys_steer_the_timeline_before_anything_of_it_has_the_focus(opened):
-    watched = opened(f"#/profile?{RESNET}&show=timeline")
-    page = watched.page
-    drawn(watched)
+    page = opened(f"#/profile?{RESNET}&show=timeline")
+    drawn(page)
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("w")
-    watched.wait("() => /[?&]t=\\d/.test(location.hash)")
+    page.wait("() => /[?&]t=\\d/.test(location.hash)")
     page.keyboard.press("s")
-    watched.wait("() => !/[?&]t=\\d/.test(location.hash)")
+    page.wait("() => !/[?&]t=\\d/.test(location.hash)")
     assert "solo=" not in page.evaluate("location.hash")
     page.keyboard.press("/")
-    watched.wait("() => document.activeElement?.ariaLabel === 'Find events by name'")
+    page.wait("() => document.activeElement?.ariaLabel === 'Find events by name'")
     page.keyboard.type("cudnn_convolution")
     page.keyboard.press("Enter")
     page.get_by_role("complementary", name="Selected event").wait_for()
     page.keyboard.press("Escape")
-    watched.wait("() => !location.hash.includes('find=')")
+    page.wait("() => !location.hash.includes('find=')")
     page.get_by_role("button", name="Timeline", exact=True).focus()
-    watched.open(f"#/profile?{RESNET}&show=timeline&ev=5000")
+    page.open(f"#/profile?{RESNET}&show=timeline&ev=5000")
     page.get_by_role("complementary", name="Selected event").wait_for()
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("m")
@@ -626,9 +591,8 @@ def test_keys_steer_the_timeline_before_anything_of_it_has_the_focus(opened):
 
 
 def test_the_words_at_the_pointer_stay_within_the_timeline(opened):
-    watched = opened(f"#/profile?{RESNET}&show=timeline")
-    page = watched.page
-    drawn(watched)
+    page = opened(f"#/profile?{RESNET}&show=timeline")
+    drawn(page)
     canvas = page.locator(".timeline canvas[tabindex]").bounding_box()
     inside = """() => { const tip = document.querySelector('.timeline .tip')?.getBoundingClientRect();
       const box = document.querySelector('.timeline canvas[tabindex]').getBoundingClientRect();
@@ -645,9 +609,8 @@ def test_the_words_at_the_pointer_stay_within_the_timeline(opened):
 
 
 def test_spans_of_the_host_have_the_colours_of_their_categories(opened):
-    watched = opened(f"#/profile?{RESNET}&show=timeline")
-    page = watched.page
-    drawn(watched)
+    page = opened(f"#/profile?{RESNET}&show=timeline")
+    drawn(page)
     group = page.locator(".labels > .group", has_text="host").first.bounding_box()
     canvas = page.locator(".timeline canvas[tabindex]").bounding_box()
     count = """top => {

@@ -26,23 +26,12 @@ def log(tmp_path_factory):
     return log
 
 
-@pytest.fixture
-def opened(log, serve_long, watch):
-    def at(hash_="", **options):
-        watched = watch(serve_long(log), **options)
-        watched.open(hash_)
-        return watched
-
-    return at
-
-
 def place(path, show, more=""):
     return f"#/profile?prof={path}&show={show}{more}"
 
 
 def test_kernels_are_sorted_found_and_lead_to_the_timeline_by_keyboard(opened):
-    watched = opened(place(RESNET, "kernels"))
-    page = watched.page
+    page = opened(place(RESNET, "kernels"))
     grid = page.get_by_role("grid", name="Kernels")
     grid.get_by_text("cudnn::detail::dgrad_engine").first.wait_for()
     panel = page.get_by_role("complementary", name="Selected kernel")
@@ -52,27 +41,26 @@ def test_kernels_are_sorted_found_and_lead_to_the_timeline_by_keyboard(opened):
     assert grid.get_by_role("columnheader", name="Calls per step").get_attribute("aria-sort") == "descending"
     grid.get_by_text("515", exact=True).wait_for()
     page.get_by_label("Find by name").fill("sgemm_128x32")
-    watched.wait("() => document.querySelector('[role=grid]').getAttribute('aria-rowcount') < 10")
+    page.wait("() => document.querySelector('[role=grid]').getAttribute('aria-rowcount') < 10")
     grid.focus()
     page.keyboard.press("ArrowDown")
-    watched.wait("() => document.querySelector('[role=grid] [aria-selected=true]') !== null")
+    page.wait("() => document.querySelector('[role=grid] [aria-selected=true]') !== null")
     panel.get_by_role("heading", name="sgemm_128x32").wait_for()
     page.keyboard.press("Enter")
-    watched.wait("() => /show=timeline/.test(location.hash) && /ev=\\d/.test(location.hash)")
+    page.wait("() => /show=timeline/.test(location.hash) && /ev=\\d/.test(location.hash)")
     page.get_by_role("complementary", name="Selected event").get_by_text("sgemm_128x32").first.wait_for()
 
 
 def test_a_step_is_chosen_for_all_tables_and_stays_in_the_address(opened):
-    watched = opened(place(RESNET, "kernels"))
-    page = watched.page
+    page = opened(place(RESNET, "kernels"))
     page.get_by_role("button", name="Steps: All 6 steps").click()
     page.get_by_role("textbox", name="Steps", exact=True).fill("6-8")
     page.get_by_role("group", name="Choose steps").get_by_role("button", name="Set").click()
-    watched.wait("() => location.hash.includes('steps=6-8')")
+    page.wait("() => location.hash.includes('steps=6-8')")
     page.keyboard.press("Escape")
     page.get_by_text("By step, 6").wait_for()
     page.get_by_role("button", name="Steps: the next one").click()
-    watched.wait("() => location.hash.includes('steps=8')")
+    page.wait("() => location.hash.includes('steps=8')")
     page.get_by_role("button", name="Operations", exact=True).click()
     page.get_by_text("step 8", exact=False).first.wait_for()
     page.get_by_role("button", name="Memory", exact=True).click()
@@ -82,47 +70,43 @@ def test_a_step_is_chosen_for_all_tables_and_stays_in_the_address(opened):
 
 
 def test_memory_says_what_held_the_peak(opened):
-    watched = opened(place(RESNET, "memory"))
-    page = watched.page
+    page = opened(place(RESNET, "memory"))
     held = page.get_by_role("region", name="Held at the peak")
     held.get_by_role("row", name="Activations").get_by_text("97.5").wait_for()
     held.get_by_text("matched by size").wait_for()
     held.get_by_role("button", name="Operator").click()
     held.get_by_role("row", name="aten::empty").first.wait_for()
     page.get_by_role("button", name="Steps", exact=True).click()
-    grid = page.get_by_role("grid", name="Memory by step")
-    grid.get_by_text("Step 10").wait_for()
+    page.get_by_role("grid", name="Memory by step").get_by_text("Step 10").wait_for()
     page.get_by_text("Peaks of 6 steps: min").wait_for()
-    curve = page.get_by_role("img", name="Memory of Tesla V100")
-    curve.focus()
+    page.get_by_role("img", name="Memory of Tesla V100").focus()
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    watched.wait("() => location.hash.includes('show=timeline') && /[?&]t=/.test(location.hash)")
+    page.wait("() => location.hash.includes('show=timeline') && /[?&]t=/.test(location.hash)")
 
 
 def test_the_filter_bar_sets_tfprofs_options(opened):
-    watched = opened(place(RESNET, "operations", "&tree=op"))
-    page = watched.page
+    page = opened(place(RESNET, "operations", "&tree=op"))
     grid = page.get_by_role("treegrid", name="Operations")
     page.get_by_role("button", name="Advanced").click()
     grid.get_by_text("(all)").wait_for()
     page.get_by_label("Preset").select_option("device only")
-    watched.wait("() => location.hash.includes('min_accelerator_micros:1')")
-    watched.wait("() => Number(document.querySelector('[role=treegrid]').getAttribute('aria-rowcount')) < 40")
+    page.wait("() => location.hash.includes('min_accelerator_micros:1')")
+    page.wait("() => Number(document.querySelector('[role=treegrid]').getAttribute('aria-rowcount')) < 40")
     grid.get_by_role("button", name="calls").click()
-    watched.wait("() => location.hash.includes('order_by:occurrence')")
+    page.wait("() => location.hash.includes('order_by:occurrence')")
     page.get_by_label("Add an option").select_option("hide_name_regexes")
     page.get_by_label("hide_name_regexes", exact=True).fill(".*cudnn.*")
     page.get_by_label("hide_name_regexes", exact=True).press("Enter")
-    watched.wait("() => !document.querySelector('[role=treegrid]').textContent.includes('cudnn')")
+    page.wait("() => !document.querySelector('[role=treegrid]').textContent.includes('cudnn')")
     page.get_by_role("button", name="Remove hide_name_regexes").click()
     grid.get_by_text("aten::cudnn_convolution", exact=True).wait_for()
     page.get_by_label("min_micros", exact=True).fill("many")
     page.get_by_label("min_micros", exact=True).press("Enter")
     page.get_by_role("alert").get_by_text("whole number").wait_for()
     page.get_by_role("button", name="Clear all").click()
-    watched.wait("() => !location.hash.includes('opt=')")
+    page.wait("() => !location.hash.includes('opt=')")
 
 
 def test_tfprofs_own_profile_shows_tfprofs_columns(opened):
@@ -136,8 +120,7 @@ def test_tfprofs_own_profile_shows_tfprofs_columns(opened):
 
 
 def test_a_difference_says_what_explains_it(opened):
-    watched = opened(place(WORKERS, "diff", f"&with={RESNET}"))
-    page = watched.page
+    page = opened(place(WORKERS, "diff", f"&with={RESNET}"))
     region = page.get_by_role("region", name="A/B difference")
     region.get_by_text("Faster", exact=True).first.wait_for()
     region.get_by_text("B is 35.1 ms a step faster, mostly in loading data").wait_for()
@@ -161,7 +144,7 @@ def test_a_difference_says_what_explains_it(opened):
     page.get_by_role("button", name="Swap").click()
     region.get_by_text("B is 35.1 ms a step slower").wait_for()
     region.get_by_text("Slower", exact=True).first.wait_for()
-    watched.wait(f"() => location.hash.includes('prof={RESNET}')")
+    page.wait(f"() => location.hash.includes('prof={RESNET}')")
 
 
 COLOURS = """(scope) => Object.fromEntries([...scope.querySelectorAll('.swatch')].map((mark) => {
@@ -173,22 +156,21 @@ COLOURS = """(scope) => Object.fromEntries([...scope.querySelectorAll('.swatch')
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_part_of_the_step_has_one_colour_and_length_in_summary_flame_graph_and_comparison(opened, theme):
     """Nodes and times are those of tests/unit/serve/profiles/test_one_tree.py; here what is drawn of them."""
-    watched = opened(place(RESNET, "summary"), theme=theme)
-    page = watched.page
+    page = opened(place(RESNET, "summary"), theme=theme)
     summary = page.get_by_role("region", name="Where the time of a step goes")
     summary.get_by_role("row", name="Forward").wait_for()
     colours = summary.locator("tbody").evaluate(COLOURS)
     assert len(set(colours.values())) == len(colours) == 8
     steps = float(re.search(r"mean ([\d.]+)\sms", summary.locator("header").inner_text()).group(1))
     forward = summary.get_by_role("row", name="Forward").locator("td").first.inner_text()
-    watched.open(place(RESNET, "operations"))
+    page.open(place(RESNET, "operations"))
     page.get_by_label("Flame graph of the tree below").wait_for()
     flame = page.locator(".icicle")
     assert float(re.search(r"([\d.]+)\sms", flame.locator("p").inner_text()).group(1)) == steps
     drawn = flame.locator(".head").evaluate(COLOURS)
     assert {"Data loading", "Forward", "Backward"} <= drawn.keys()
     assert drawn == {name: colours[name] for name in drawn}
-    watched.open(place(RESNET, "diff", f"&with={RESNET}&steps=5-7"))  # all steps, and three of them
+    page.open(place(RESNET, "diff", f"&with={RESNET}&steps=5-7"))  # all steps, and three of them
     fall = page.get_by_role("region", name="What the difference is made of")
     row = fall.locator("li").filter(has_text="Forward")
     row.wait_for()
@@ -200,8 +182,7 @@ def test_a_part_of_the_step_has_one_colour_and_length_in_summary_flame_graph_and
 
 
 def test_steps_of_one_profile_are_compared_in_halves(opened):
-    watched = opened(place(RESNET, "diff", "&with="))
-    page = watched.page
+    page = opened(place(RESNET, "diff", "&with="))
     page.get_by_text("The first half of the steps against the second").wait_for()
     region = page.get_by_role("region", name="A/B difference")
     region.get_by_text("3 steps, 5").wait_for()
@@ -210,8 +191,7 @@ def test_steps_of_one_profile_are_compared_in_halves(opened):
 
 
 def test_profiles_of_a_run_stand_beside_each_other(opened):
-    watched = opened(place("estimator/timeline-1200.json.gz", "history"))
-    page = watched.page
+    page = opened(place("estimator/timeline-1200.json.gz", "history"))
     grid = page.get_by_role("grid", name="Times over training")
     grid.get_by_role("columnheader", name="Step 800").wait_for()
     grid.get_by_role("row").nth(1).wait_for()
@@ -220,13 +200,12 @@ def test_profiles_of_a_run_stand_beside_each_other(opened):
         "of others nothing"
     )
     page.get_by_role("button", name="Step 400").first.click()
-    watched.wait("() => location.hash.includes('timeline-400')")
+    page.wait("() => location.hash.includes('timeline-400')")
 
 
 @pytest.mark.parametrize("size", [(1440, 900), (700, 420)])
 def test_every_row_over_time_is_reached(opened, size):
-    watched = opened(place("estimator/timeline-1200.json.gz", "history"))
-    page = watched.page
+    page = opened(place("estimator/timeline-1200.json.gz", "history"))
     page.set_viewport_size({"width": size[0], "height": size[1]})
     grid = page.get_by_role("grid", name="Times over training")
     grid.get_by_role("row").nth(1).wait_for()
@@ -243,23 +222,21 @@ def test_every_row_over_time_is_reached(opened, size):
     for key, at in (("End", count), ("Home", 2), ("PageDown", None), ("End", count)):
         page.keyboard.press(key)
         if at is not None:
-            watched.wait(seen, [grid.element_handle(), at])
+            page.wait(seen, [grid.element_handle(), at])
 
 
 def test_what_was_not_recorded_is_said(opened):
-    watched = opened(place("convnet/profile.context", "memory"))
-    page = watched.page
+    page = opened(place("convnet/profile.context", "memory"))
     page.get_by_role("alert").get_by_text("cannot tell what used memory").wait_for()
-    watched.messages[:] = [line for line in watched.messages if "422" not in line]
-    watched.open(place("estimator/timeline-1200.json.gz", "kernels"))
+    page.messages[:] = [line for line in page.messages if "422" not in line]
+    page.open(place("estimator/timeline-1200.json.gz", "kernels"))
     page.get_by_text("operators of the host, self time").wait_for()
     page.get_by_text("Not recorded, device").wait_for()
 
 
 @pytest.mark.slow
 def test_axe_finds_nothing(opened, axe):
-    watched = opened(place(RESNET, "kernels"))
-    page = watched.page
+    page = opened(place(RESNET, "kernels"))
     for show, text in (
         (place(RESNET, "kernels"), "By step, 5"),
         (place(RESNET, "memory"), "97.5"),
@@ -267,7 +244,7 @@ def test_axe_finds_nothing(opened, axe):
         (place(WORKERS, "diff", f"&with={RESNET}"), "Operators, step"),
         (place("estimator/timeline-1200.json.gz", "history"), "Step 800"),
     ):
-        watched.open(show)
+        page.open(show)
         page.get_by_text(text).first.wait_for()
         if "kernels" in show:
             page.get_by_role("button", name="Steps: All 6 steps").click()
@@ -293,14 +270,13 @@ def test_hostile_names_stay_text(tmp_path, serve, watch):
     for name in ("<b>1.json.gz", "<b>2.json.gz"):
         trace = json.dumps({"schemaVersion": 1, "traceEvents": [operator, kernel, memory]}).encode()
         (tmp_path / "log" / name).write_bytes(gzip.compress(trace))
-    watched = watch(serve(tmp_path / "log", "--no-cache"))
-    page = watched.page
+    page = watch(serve(tmp_path / "log", "--no-cache"))
     for show, role, name in (
         ("kernels", "grid", "Kernels"), ("memory", "grid", "Largest allocations"),
         ("operations&tree=op&opt=max_depth:10000", "treegrid", "Operations"), ("diff", "grid", "Differences"),
         ("history", "grid", "Times over training"),
     ):  # fmt: skip
-        watched.open(f"#/profile?show={show}")
+        page.open(f"#/profile?show={show}")
         page.get_by_role(role, name=name).get_by_text(HOSTILE).first.wait_for()
     assert page.locator("img").count() == 0
 

@@ -26,23 +26,12 @@ def log(tmp_path_factory):
     return log
 
 
-@pytest.fixture
-def opened(log, serve_long, watch):
-    def at(hash_="", **options):
-        watched = watch(serve_long(log), **options)
-        watched.open(hash_)
-        return watched
-
-    return at
-
-
 def place(path, show):
     return f"#/profile?prof={path}&show={show}"
 
 
 def test_the_critical_path_names_what_steps_are_bound_by_and_leads_to_it(opened):
-    watched = opened(place(RESNET, "path"))
-    page = watched.page
+    page = opened(place(RESNET, "path"))
     bounds = page.get_by_role("region", name="What steps are bound by")
     bounds.get_by_role("row", name="Data loading").get_by_text("36.8").wait_for()
     bounds.get_by_text("6 paths, mean 188").wait_for()
@@ -51,7 +40,7 @@ def test_the_critical_path_names_what_steps_are_bound_by_and_leads_to_it(opened)
     row.get_by_text("Data loading").wait_for()
     path.locator("svg.strip rect").nth(100).wait_for(state="attached")
     row.get_by_role("button").click()
-    watched.wait("() => /show=timeline/.test(location.hash) && /find=enumerate/.test(location.hash)")
+    page.wait("() => /show=timeline/.test(location.hash) && /find=enumerate/.test(location.hash)")
     page.get_by_role("group", name="Timeline", exact=True).wait_for()
 
 
@@ -67,14 +56,13 @@ def test_a_stretch_of_the_path_opens_its_event(opened):
 
 
 def test_overlap_says_of_every_rank_what_hides_behind_computation(opened):
-    watched = opened(place(RANKS, "overlap"))
-    page = watched.page
+    page = opened(place(RANKS, "overlap"))
     panel = page.get_by_role("region", name="Mean step of each device")
     panel.get_by_role("img", name="Rank 1, device 1: Computing 1.25").wait_for()
     panel.get_by_text(re.compile(r"^2\.5\s% of 11\.3\sms communication hidden$")).wait_for()
     grid = page.get_by_role("grid", name="Overlap by device and step")
     grid.get_by_role("row", name="Rank 7, device 7, step 10").dblclick()
-    watched.wait("() => /show=timeline/.test(location.hash) && /[?&]t=/.test(location.hash)")
+    page.wait("() => /show=timeline/.test(location.hash) && /[?&]t=/.test(location.hash)")
 
 
 def test_only_what_a_known_peak_tells_is_called_bound(opened):
@@ -99,17 +87,16 @@ def test_only_what_a_known_peak_tells_is_called_bound(opened):
 
 
 def test_rates_stand_below_the_roof_and_without_a_peak_of_the_whole_it_is_said(opened):
-    watched = opened(place(RESNET, "roofline"))
-    page = watched.page
+    page = opened(place(RESNET, "roofline"))
     page.get_by_role("img", name="Achieved operations per second over intensity of 3 operators").wait_for()
     grid = page.get_by_role("grid", name="Work by shapes")
     grid.get_by_role("row", name="aten::addmm").get_by_text("launch").wait_for()
     page.get_by_text("Unknown: part of the work has no operations that are counted").wait_for()
     page.get_by_text("Left out: what was recorded does not tell the work of 318 calls").wait_for()
     page.get_by_role("button", name="Steps: the next one").click()
-    watched.wait("() => location.hash.includes('steps=5')")
+    page.wait("() => location.hash.includes('steps=5')")
     steps = page.get_by_role("region", name="Model FLOPs utilisation").get_by_role("row")
-    watched.wait("([table]) => table.querySelectorAll('tbody tr').length === 1", [
+    page.wait("([table]) => table.querySelectorAll('tbody tr').length === 1", [
         page.get_by_role("region", name="Model FLOPs utilisation").element_handle()
     ])  # fmt: skip
     assert steps.count() == 2
@@ -131,14 +118,13 @@ def test_where_it_cannot_be_known_it_says_why(opened, path, show, why):
 
 @pytest.mark.slow
 def test_axe_finds_nothing(opened, axe):
-    watched = opened(place(RESNET, "path"))
-    page = watched.page
+    page = opened(place(RESNET, "path"))
     for show, text in (
         (place(RESNET, "path"), "The path in order of time"),
         (place(RANKS, "overlap"), "Mean step of each device"),
         (place(RESNET, "roofline"), "By shapes"),
     ):
-        watched.open(show)
+        page.open(show)
         page.get_by_text(text).first.wait_for()
         axe(page, show)
     assert axe.found == {}

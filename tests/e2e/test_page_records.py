@@ -27,30 +27,19 @@ def log(tmp_path_factory):
     return log_dir
 
 
-@pytest.fixture
-def opened(log, serve_long, watch):
-    def at(hash_, **options):
-        watched = watch(serve_long(log), **options)
-        watched.open(hash_)
-        return watched
-
-    return at
-
-
 def test_the_tensor_that_widened_comes_first_and_is_looked_at(opened):
-    watched = opened("#/distributions?q=run:a")
-    page = watched.page
+    page = opened("#/distributions?q=run:a")
     cards = page.get_by_role("region", name="gradients", exact=True).locator("button.card")
     page.get_by_role("region", name="gradients/wild/histogram").wait_for()
-    watched.wait(
+    page.wait(
         "() => document.querySelector('section[aria-label=gradients] .card')?.innerText.startsWith('wild')"
     )
     assert float(cards.first.inner_text().split()[2]) > 5
     cards.nth(1).click()
     page.get_by_role("region", name="gradients/calm/histogram").wait_for()
-    watched.wait("() => location.hash.includes('rec=gradients/calm/histogram')")
+    page.wait("() => location.hash.includes('rec=gradients/calm/histogram')")
     heat = page.locator("section.focus canvas")
-    watched.wait("() => document.querySelector('section.focus canvas')?.dataset.drawn === '20'")
+    page.wait("() => document.querySelector('section.focus canvas')?.dataset.drawn === '20'")
     drawn = heat.evaluate(
         """canvas => {
             const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
@@ -78,9 +67,7 @@ def sigmoids(tmp_path_factory):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_two_runs_of_sigmoids_stand_on_one_linear_axis(sigmoids, serve_long, watch, scheme):
     """Saturated values lie at both ends of it: on an axis of magnitudes half of them were not to be seen."""
-    watched = watch(serve_long(sigmoids), theme=scheme)
-    watched.open("#/distributions?run=plain")
-    page = watched.page
+    page = watch(serve_long(sigmoids), "#/distributions?run=plain", theme=scheme)
     page.get_by_label("Compare with").select_option("batch_norm")
     both = [
         page.get_by_role("region", name=f"hidden_0/activation of {name}") for name in ("plain", "batch_norm")
@@ -98,16 +85,14 @@ def test_two_runs_of_sigmoids_stand_on_one_linear_axis(sigmoids, serve_long, wat
 
 
 def test_pictures_are_those_of_the_step_and_sounds_can_be_played(opened):
-    watched = opened("#/media?q=run:a")
-    page = watched.page
-    picture = page.get_by_role("img", name="samples, step 15, 1 of 1")
-    picture.wait_for()
+    page = opened("#/media?q=run:a")
+    page.get_by_role("img", name="samples, step 15, 1 of 1").wait_for()
     line = page.get_by_role("region", name="Steps of samples")
     assert line.get_by_role("button", pressed=True).inner_text() == "step 15"
-    watched.wait("() => [...document.images].every(image => image.complete && image.naturalWidth === 4)")
+    page.wait("() => [...document.images].every(image => image.complete && image.naturalWidth === 4)")
     line.get_by_role("button", name="Step 10 of samples").click()
     page.get_by_role("img", name="samples, step 10, 1 of 1").wait_for()
-    watched.wait("() => location.hash.includes('at=10')")
+    page.wait("() => location.hash.includes('at=10')")
     pixel = page.evaluate(
         """async () => {
             const image = document.querySelector('img[alt="samples, step 10, 1 of 1"]');
@@ -135,8 +120,7 @@ def test_two_runs_stand_beside_each_other(opened):
 
 
 def test_texts_are_shown_as_text_and_do_nothing(opened):
-    watched = opened("#/text")
-    page = watched.page
+    page = opened("#/text")
     notes = page.get_by_role("region", name="notes")
     notes.get_by_text("Step 15", exact=True).first.wait_for()
     assert SCRIPT.split(">")[0] in notes.inner_text()
@@ -251,8 +235,7 @@ def test_a_tensor_that_is_recorded_no_more_is_not_called_bad(tmp_path, serve, wa
                 run.histogram("gradients/a/histogram", random.normal(size=500))
     page = watch(serve(tmp_path / "logs", "--no-cache")).open("#/distributions")
     focus = page.get_by_role("region", name="gradients/a/histogram")
-    said = "No histogram from step 160: the run went on to step 239"
-    focus.get_by_text(said).wait_for()
+    focus.get_by_text("No histogram from step 160: the run went on to step 239").wait_for()
     assert focus.locator(".hatched").count() == 2
     assert focus.locator(".tone-bad").count() == focus.get_by_text("finite").count() == 0
 

@@ -49,8 +49,7 @@ def test_a_restarted_server_is_found_again_and_the_view_stays(log_dir, serve, wa
     page.evaluate("document.getElementById('main').scrollTop = 40")
     server.process.kill()
     server.stop()
-    badge = page.locator("[data-link='disconnected']")
-    badge.wait_for(timeout=15_000)
+    page.locator("[data-link='disconnected']").wait_for(timeout=15_000)
     assert page.title().startswith("Disconnected")
     page.get_by_role("button", name="Log x").click()
     assert watched.charts(), "what was drawn can still be read"

@@ -12,8 +12,7 @@ from stepscope.events import EventWriter
 
 @pytest.fixture
 def scalars(sweep, watch):
-    watched = watch(sweep)
-    watched.open("#/scalars")
+    watched = watch(sweep, "#/scalars")
     watched.ready()
     return watched
 

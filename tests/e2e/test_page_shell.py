@@ -38,16 +38,15 @@ def test_the_view_survives_a_reload(open_page):
 
 
 def test_the_address_follows_what_is_done_and_back_undoes_pages(open_page):
-    watched = open_page("#/scalars")
-    page = watched.page
+    page = open_page("#/scalars")
     page.keyboard.press("1")
-    watched.wait("() => location.hash.startsWith('#/overview')")
+    page.wait("() => location.hash.startsWith('#/overview')")
     page.get_by_label("Run query").fill("run:a")
-    watched.wait("() => location.hash.includes('q=run:a')")
+    page.wait("() => location.hash.includes('q=run:a')")
     page.go_back()
-    watched.wait("() => !location.hash.includes('q=')")
+    page.wait("() => !location.hash.includes('q=')")
     page.go_back()
-    watched.wait("() => location.hash.startsWith('#/scalars')")
+    page.wait("() => location.hash.startsWith('#/scalars')")
 
 
 def test_a_gone_server_is_said_and_its_return_resumes(log_dir, serve, watch):
@@ -67,16 +66,15 @@ def test_a_gone_server_is_said_and_its_return_resumes(log_dir, serve, watch):
 
 
 def test_a_hidden_tab_asks_nothing(open_page):
-    watched = open_page("#/scalars")
-    page = watched.page
+    page = open_page("#/scalars")
     page.evaluate(
         "() => { Object.defineProperty(document, 'hidden', {configurable: true, get: () => true});"
         " document.dispatchEvent(new Event('visibilitychange')) }"
     )
     page.locator("[data-link='paused']").wait_for()
-    count = len(watched.requests)
+    count = len(page.requests)
     page.wait_for_timeout(2500)
-    assert len(watched.requests) == count
+    assert len(page.requests) == count
     page.evaluate(
         "() => { Object.defineProperty(document, 'hidden', {configurable: true, get: () => false});"
         " document.dispatchEvent(new Event('visibilitychange')) }"
@@ -85,36 +83,34 @@ def test_a_hidden_tab_asks_nothing(open_page):
 
 
 def test_everything_is_reached_by_the_keyboard(open_page):
-    watched = open_page("#/overview")
-    page = watched.page
+    page = open_page("#/overview")
     page.keyboard.press("2")
-    watched.wait("() => location.hash.startsWith('#/scalars')")
-    watched.ready()
+    page.wait("() => location.hash.startsWith('#/scalars')")
+    page.ready()
     page.keyboard.press("j")
     page.keyboard.press("j")
-    watched.wait("() => location.hash.includes('run=b')")
+    page.wait("() => location.hash.includes('run=b')")
     page.keyboard.press("x")
-    watched.wait("() => location.hash.includes('hide=b')")
+    page.wait("() => location.hash.includes('hide=b')")
     page.keyboard.press("x")
     page.keyboard.press("s")
-    watched.wait("() => location.hash.includes('solo=b')")
+    page.wait("() => location.hash.includes('solo=b')")
     page.keyboard.press("s")
     page.keyboard.press("b")
-    watched.wait("() => location.hash.includes('base=b')")
+    page.wait("() => location.hash.includes('base=b')")
     page.keyboard.press("l")
-    watched.wait("() => location.hash.includes('ly=1')")
+    page.wait("() => location.hash.includes('ly=1')")
     page.keyboard.press("=")
-    watched.wait("() => location.hash.includes('sm=0.7')")
+    page.wait("() => location.hash.includes('sm=0.7')")
     page.keyboard.press("/")
-    watched.wait("() => document.activeElement.id === 'run-query'")
+    page.wait("() => document.activeElement.id === 'run-query'")
     page.keyboard.type("state:fin")
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
     page.locator("[data-chart]").first.focus()
     page.keyboard.press("End")
     page.locator("[data-tooltip]").wait_for()
-    status = page.get_by_role("status")
-    assert status.inner_text().startswith("Step")
+    assert page.get_by_role("status").inner_text().startswith("Step")
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("f")
     page.get_by_role("dialog").wait_for()
@@ -127,7 +123,7 @@ def test_everything_is_reached_by_the_keyboard(open_page):
     page.get_by_role("dialog", name="train/learning_rate in full screen").wait_for()
     page.keyboard.press("Escape")
     page.keyboard.press("t")
-    watched.wait("() => document.documentElement.dataset.theme === 'dark'")
+    page.wait("() => document.documentElement.dataset.theme === 'dark'")
 
 
 @pytest.fixture
@@ -147,8 +143,7 @@ FIELD = ("combobox", "Search commands, charts and runs")
 
 
 def test_what_is_typed_while_the_palette_loads_is_its_own(delayed):
-    watched, release = delayed
-    page = watched.page
+    page, release = delayed
     before = page.evaluate("location.hash")
     page.keyboard.type("xlearning t1s")
     for _ in range(3):
@@ -159,7 +154,7 @@ def test_what_is_typed_while_the_palette_loads_is_its_own(delayed):
     release()
     field = page.get_by_role(FIELD[0], name=FIELD[1])
     field.wait_for()
-    watched.wait("() => document.activeElement.getAttribute('role') === 'combobox'")
+    page.wait("() => document.activeElement.getAttribute('role') === 'combobox'")
     page.keyboard.type("rate")
     assert field.input_value() == "xlearning rate"
     assert page.evaluate("location.hash") == before
@@ -168,8 +163,7 @@ def test_what_is_typed_while_the_palette_loads_is_its_own(delayed):
 
 
 def test_a_command_is_chosen_before_the_palette_is_there(delayed):
-    watched, release = delayed
-    page = watched.page
+    page, release = delayed
     page.keyboard.type("learning")
     page.keyboard.press("Enter")
     page.keyboard.type("t")
@@ -180,23 +174,21 @@ def test_a_command_is_chosen_before_the_palette_is_there(delayed):
 
 
 def test_escape_closes_the_palette_before_it_is_there(delayed):
-    watched, release = delayed
-    page = watched.page
+    page, release = delayed
     page.keyboard.type("t")
     page.keyboard.press("Escape")
     page.locator("main").focus()
     page.keyboard.press("l")
-    watched.wait("() => location.hash.includes('ly=1')")
+    page.wait("() => location.hash.includes('ly=1')")
     release()
     page.keyboard.press("Control+k")
-    watched.wait("() => document.activeElement.getAttribute('role') === 'combobox'")
+    page.wait("() => document.activeElement.getAttribute('role') === 'combobox'")
     assert page.get_by_role(FIELD[0], name=FIELD[1]).input_value() == ""
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
 
 
 def test_single_keys_can_be_switched_off(open_page):
-    watched = open_page("#/scalars")
-    page = watched.page
+    page = open_page("#/scalars")
     page.keyboard.press("?")
     page.get_by_label("Single keys work").uncheck()
     page.keyboard.press("Escape")
@@ -230,8 +222,7 @@ def test_an_empty_directory_says_what_fills_it(tmp_path, serve, watch):
     from stepscope.events import EventWriter
 
     (tmp_path / "runs").mkdir()
-    watched = watch(serve(tmp_path / "runs"))
-    page = watched.open()
+    page = watch(serve(tmp_path / "runs")).open()
     page.get_by_text("stepscope demo").wait_for()
     with_run = EventWriter(tmp_path / "runs" / "first")
     with_run.scalar("loss", 1.0, 0, time.time())
@@ -249,23 +240,21 @@ def test_the_overview_of_one_run_holds_what_is_recorded(open_page):
 
 
 def test_the_overview_of_many_runs_is_ordered_by_any_column(open_page):
-    watched = open_page("#/overview")
-    page = watched.page
+    page = open_page("#/overview")
     names = page.locator("tbody th a")
     assert names.all_inner_texts() == ["a", "b", "c"]
     page.get_by_title("Sort by step", exact=True).click()
-    watched.wait("() => location.hash.includes('sort=-step')")
+    page.wait("() => location.hash.includes('sort=-step')")
     assert names.all_inner_texts()[-1] == "c"
     page.get_by_title("Sort by lr", exact=True).click()
-    watched.wait("() => document.querySelector('tbody th a').textContent === 'c'")
+    page.wait("() => document.querySelector('tbody th a').textContent === 'c'")
     names.first.click()
-    watched.wait("() => location.hash.includes('q=run:c')")
+    page.wait("() => location.hash.includes('q=run:c')")
     page.get_by_role("heading", name="Overview of c").wait_for(state="attached")
 
 
 def test_the_run_query_reads_config_and_state(open_page):
-    watched = open_page("#/scalars")
-    page = watched.page
+    page = open_page("#/scalars")
     for query, runs in (
         ("lr>5e-4", ["a"]),
         ("-state:failed", ["a", "b"]),
@@ -273,7 +262,7 @@ def test_the_run_query_reads_config_and_state(open_page):
         ("", ["a", "b", "c"]),
     ):
         page.get_by_label("Run query").fill(query)
-        watched.wait(
+        page.wait(
             "runs => String([...document.querySelectorAll('[data-run]')].map(r => r.dataset.run))"
             " === String(runs)",
             runs,

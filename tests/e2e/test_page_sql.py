@@ -14,8 +14,7 @@ CURVES = "SELECT run, step, value FROM series WHERE tag = 'eval/loss' AND step <
 
 @pytest.fixture
 def opened(sweep, watch):
-    watched = watch(sweep)
-    watched.open("#/sql")
+    watched = watch(sweep, "#/sql")
     watched.page.get_by_role("region", name="Tables").get_by_text(
         "run, tag, attempt, step, time, value"
     ).wait_for()
@@ -89,15 +88,13 @@ def test_events_are_those_of_the_profile_that_is_chosen(serve, watch, tmp_path):
         run.scalar("train/loss", 1.0, step=0)
     profile_of(log / "a" / "old.pt.trace.json", 3, 1_700_000_000)
     profile_of(log / "b" / "new.pt.trace.json", 5, 1_700_000_100)
-    watched = watch(serve(log))
-    watched.open("#/sql")
-    ask(watched, "SELECT count(*) AS n FROM events")
-    rows_of(watched).first.get_by_text("5", exact=True).wait_for()
-    page = watched.page
+    page = watch(serve(log), "#/sql")
+    ask(page, "SELECT count(*) AS n FROM events")
+    rows_of(page).first.get_by_text("5", exact=True).wait_for()
     page.get_by_label("Profile of the table events").select_option("a/old.pt.trace.json")
-    rows_of(watched).first.get_by_text("3", exact=True).wait_for()
+    rows_of(page).first.get_by_text("3", exact=True).wait_for()
     page.reload()
-    rows_of(watched).first.get_by_text("3", exact=True).wait_for()
+    rows_of(page).first.get_by_text("3", exact=True).wait_for()
     assert page.get_by_label("Profile of the table events").input_value() == "a/old.pt.trace.json"
 
 

@@ -29,22 +29,18 @@ def server(tmp_path_factory, serve_long):
 
 
 @pytest.fixture
-def opened(server, watch):
-    watched = watch(server)
-    watched.open("#/text")
-    return watched
+def page(server, watch):
+    return watch(server, "#/text")
 
 
-def test_rows_are_found_by_a_filter_and_the_best_is_first(opened):
-    watched = opened
-    page = watched.page
+def test_rows_are_found_by_a_filter_and_the_best_is_first(page):
     panel = page.get_by_role("region", name="completions")
     panel.get_by_text("2,000 rows, 2 steps").wait_for()
     field = panel.get_by_label("Filter rows of completions")
     field.fill("reward>0.9 step=10 question")
     panel.get_by_text("of 2,000 rows").wait_for()
     panel.get_by_role("button", name="reward", exact=True).click()
-    watched.wait("() => location.hash.includes('order=-reward')")
+    page.wait("() => location.hash.includes('order=-reward')")
     first = panel.get_by_role("row").filter(has_text="answer 499 of run b")
     first.get_by_text("1.50").wait_for()
     assert "b" in first.get_by_role("rowheader").inner_text()
@@ -55,9 +51,7 @@ def test_rows_are_found_by_a_filter_and_the_best_is_first(opened):
     panel.get_by_text("No row passes the filter").wait_for()
 
 
-def test_a_row_is_read_whole_and_against_that_of_another_step(opened):
-    watched = opened
-    page = watched.page
+def test_a_row_is_read_whole_and_against_that_of_another_step(page):
     panel = page.get_by_role("region", name="completions")
     panel.get_by_label("Filter rows of completions").fill('completion:"answer 7 of run a"')
     panel.get_by_text("2 of 2,000 rows").wait_for()
@@ -74,9 +68,8 @@ def test_a_row_is_read_whole_and_against_that_of_another_step(opened):
     assert lines.locator("tr.added").inner_text().split() == ["2", "+", "at", "step", "0"]
 
 
-def test_the_same_prompt_is_found_at_all_steps_of_all_runs(opened):
-    watched = opened
-    panel = watched.page.get_by_role("region", name="completions")
+def test_the_same_prompt_is_found_at_all_steps_of_all_runs(page):
+    panel = page.get_by_role("region", name="completions")
     panel.get_by_role("row").filter(has_text="question 3").first.click()
     panel.get_by_role("button", name="Rows with the same").first.click()
     panel.get_by_text("40 of 2,000 rows").wait_for()
@@ -84,12 +77,11 @@ def test_the_same_prompt_is_found_at_all_steps_of_all_runs(opened):
     panel.get_by_text("2,000 rows, 2 steps", exact=False).wait_for()
 
 
-def test_rows_far_below_come_when_they_are_scrolled_to(opened):
-    panel = opened.page.get_by_role("region", name="completions")
+def test_rows_far_below_come_when_they_are_scrolled_to(page):
+    panel = page.get_by_role("region", name="completions")
     panel.get_by_text("2,000 rows").wait_for()
-    grid = panel.get_by_role("grid")
-    grid.focus()
-    opened.page.keyboard.press("End")
+    panel.get_by_role("grid").focus()
+    page.keyboard.press("End")
     panel.get_by_role("row").filter(has_text="answer 499 of run b").last.wait_for()
 
 
@@ -100,17 +92,15 @@ REACHED = """grid => {
 """Whether the last column is seen whole."""
 
 
-def test_every_column_is_seen_on_a_laptop_and_scrolled_to_on_a_phone(opened):
-    page = opened.page
+def test_every_column_is_seen_on_a_laptop_and_scrolled_to_on_a_phone(page):
     grid = page.get_by_role("region", name="completions").get_by_role("grid")
     grid.get_by_role("row").filter(has_text="of run a").first.wait_for()
     page.set_viewport_size({"width": 1440, "height": 900})
-    opened.wait("() => innerWidth === 1440")
+    page.wait("() => innerWidth === 1440")
     assert grid.evaluate(REACHED)
     page.set_viewport_size({"width": 390, "height": 844})
-    opened.wait("() => innerWidth === 390")
-    step = grid.get_by_role("columnheader", name="step").bounding_box()
-    assert 64 < step["width"] < 390 / 3
+    page.wait("() => innerWidth === 390")
+    assert 64 < grid.get_by_role("columnheader", name="step").bounding_box()["width"] < 390 / 3
     assert not grid.evaluate(REACHED)
     grid.evaluate("grid => grid.scrollLeft = grid.scrollWidth")
     assert grid.evaluate(REACHED)
@@ -118,8 +108,7 @@ def test_every_column_is_seen_on_a_laptop_and_scrolled_to_on_a_phone(opened):
 
 
 @pytest.mark.slow
-def test_axe_finds_nothing(opened, axe):
-    page = opened.page
+def test_axe_finds_nothing(page, axe):
     panel = page.get_by_role("region", name="completions")
     panel.get_by_role("row").nth(1).click()
     panel.get_by_role("button", name="Close").wait_for()

@@ -202,8 +202,7 @@ def test_the_layer_that_no_gradient_reaches(training, first_screen):
     tab(page, "Graph")
     words = page.get_by_text("Gradients break between").first
     words.wait_for(timeout=PATIENCE_MS)
-    text = words.inner_text()
-    assert f"between layer{CUT - 1} and layer{CUT}: at step {BROKE} " in text
+    assert f"between layer{CUT - 1} and layer{CUT}: at step {BROKE} " in words.inner_text()
 
 
 def test_the_last_image(training, first_screen):

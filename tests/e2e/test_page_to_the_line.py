@@ -135,17 +135,15 @@ def line_of(program, text):
 
 
 def test_the_line_of_a_loader_by_a_profiler_that_was_told_nothing_but_when(opened):
-    watched = opened(WAITS)
-    page = watched.page
+    page = opened(WAITS)
     bar = page.get_by_role("complementary", name=re.compile("What is wrong"))
     bar.get_by_text(f"train.py:{line_of(WAITS, 'time.sleep')} decode").wait_for(timeout=PATIENCE_MS)
     bar.get_by_role("link", name=re.compile("Show step")).click()
     panel = page.get_by_role("complementary", name="Selected event")
     panel.get_by_text("Data loading").first.wait_for(timeout=PATIENCE_MS)
-    lines = panel.get_by_role("region", name="Lines")
-    first = lines.get_by_role("paragraph").first.inner_text()
+    first = panel.get_by_role("region", name="Lines").get_by_role("paragraph").first.inner_text()
     assert f"train.py:{line_of(WAITS, 'time.sleep')} decode" in first
-    assert 1 <= watched.clicks() <= MOST_CLICKS
+    assert 1 <= page.clicks() <= MOST_CLICKS
 
 
 def test_a_live_run_that_captured_nothing_is_captured_with_stacks_and_names_its_line(tmp_path, serve, watch):
@@ -198,16 +196,14 @@ def test_the_line_of_the_slow_rank_of_four(tmp_path, serve, watch):
 
 
 def test_where_a_run_that_diverges_began(opened):
-    watched = opened(DIVERGES)
-    page = watched.page
+    page = opened(DIVERGES)
     findings = page.get_by_role("region", name="Findings")
     loss = findings.get_by_role("listitem").filter(has_text="Loss is not finite").first
     loss.get_by_text("the model's input at step 123 is not finite").wait_for(timeout=PATIENCE_MS)
     text = loss.inner_text()
     assert "Since step 123" in text
     assert "Batch of step 123: indices 777, " in text
-    gradient = findings.get_by_role("listitem").filter(has_text="Gradient is not finite").first
-    text = gradient.inner_text()
+    text = findings.get_by_role("listitem").filter(has_text="Gradient is not finite").first.inner_text()
     assert "Since step 123" in text
     assert "values of the gradient are not finite" in text
     bar = page.get_by_role("complementary", name=re.compile("What is wrong"))
@@ -216,4 +212,4 @@ def test_where_a_run_that_diverges_began(opened):
     name = "activations/(input)/nonfinite_count"
     page.wait_for_function("() => /^#.scalars.*input/.test(location.hash)")
     page.get_by_role("article", name=name).first.wait_for(timeout=PATIENCE_MS)
-    assert 1 <= watched.clicks() <= MOST_CLICKS
+    assert 1 <= page.clicks() <= MOST_CLICKS

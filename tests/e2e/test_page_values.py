@@ -60,8 +60,7 @@ def test_of_several_runs_the_card_says_that_some_end_at_no_number(logs, serve, w
 
 
 def test_smoothing_is_never_asked_for_schedules_and_counts(logs, serve, watch):
-    watched = watch(serve(logs))
-    watched.open("#/scalars?sm=0.9")
+    watched = watch(serve(logs), "#/scalars?sm=0.9")
     watched.ready()
     asked = {}
     for request in watched.requests:
@@ -78,8 +77,7 @@ def test_the_unit_of_a_title_is_never_cut_off_and_no_title_has_a_power(logs, ser
     page = watched.open("#/scalars?q=run:first")
     watched.ready()
     for title in page.get_by_role("article").locator("h3:has(.nowrap)").all():
-        unit = title.locator(".nowrap")
-        box, room = unit.bounding_box(), title.bounding_box()
+        box, room = title.locator(".nowrap").bounding_box(), title.bounding_box()
         assert box["x"] + box["width"] <= room["x"] + room["width"] + 1, title.inner_text()
         assert title.locator(".nowrap").evaluate("each => each.scrollWidth <= each.clientWidth + 1")
     units = page.get_by_role("article").locator("h3 .nowrap").all_inner_texts()
@@ -156,17 +154,15 @@ def test_on_a_phone_a_finding_is_said_whole_and_importance_fits(tmp_path, writte
         config = {"learning_rate": 0.1 * number, "width": number % 3, "optimizer": "adamw"}
         written(tmp_path / f"r{number}", {"train/loss": values}, config=config)
     written(tmp_path / "broken", {tag: [1.0] * 30 + [float("nan")] * 30, "train/loss": [1.0] * 60})
-    watched = watch(serve(tmp_path))
-    page = watched.page
+    page = watch(serve(tmp_path))
     page.set_viewport_size({"width": 390, "height": 844})
-    watched.open("#/scalars?q=run:broken")
+    page.open("#/scalars?q=run:broken")
     said = page.get_by_role("complementary", name="What is wrong with broken").locator("p")
     said.get_by_text("score", exact=False).first.wait_for()
-    box = said.bounding_box()
-    assert box["height"] > 4 * 16, "a case of more than three lines"
+    assert said.bounding_box()["height"] > 4 * 16, "a case of more than three lines"
     assert said.evaluate("one => one.scrollHeight <= one.clientHeight + 1")
     assert page.locator("main").bounding_box()["height"] > 844 / 2
-    watched.open("#/overview?board=importance")
+    page.open("#/overview?board=importance")
     table = page.get_by_role("group", name="Importance of config keys")
     table.get_by_role("row").filter(has_text="learning_rate").wait_for()
     assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
@@ -226,8 +222,7 @@ def test_no_figure_anywhere_is_smoothed(tmp_path, serve, watch):
     for name, last in (("a", 3.0), ("b", 5.0)):
         writer = EventWriter(tmp_path / name)
         for step in range(STEPS):
-            value = last if step == STEPS - 1 else 1.0
-            writer.scalar("loss", value, step, 1_700_000_000 + step)
+            writer.scalar("loss", last if step == STEPS - 1 else 1.0, step, 1_700_000_000 + step)
         writer.close()
     watched = watch(serve(tmp_path))
     page = watched.open("#/scalars?sm=0.95")
