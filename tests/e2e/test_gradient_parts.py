@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.jobs import run_ranks
+from support.modules import load
 from support.records import decoded
 
 from stepscope.events import EventFile
@@ -28,13 +28,6 @@ def job(tmp_path_factory):
     out = tmp_path_factory.mktemp("parts")
     run_ranks([JOB, out], RANKS)
     return out
-
-
-def job_module():
-    spec = importlib.util.spec_from_file_location("gradient_parts", JOB)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def numbers(directory):
@@ -57,7 +50,7 @@ def histograms(directory):
 
 def gradient(name, step):
     """Return the whole gradient: the sum over the ranks, or over the pairs that hold the same of it."""
-    module = job_module()
+    module = load(JOB)
     who = {"sum": range(4), "mean": range(4), "replicas": range(2)}.get(name)
     if who is None:  # shards: of each half, the ranks that hold it
         halves = [
@@ -100,5 +93,4 @@ def test_the_slowest_ranks_cost_stretches_the_distances_of_all_alike(job):
     stretches = [json.loads((job / f"slow.{rank}.json").read_text()) for rank in range(RANKS)]
     assert stretches.count(stretches[0]) == RANKS
     assert max(factor for _, factor in stretches[0]) >= 4  # 50 ms a sample, some ms a step
-    measured = sorted(numbers(job / "slow")["gradients/weight/norm"])
-    assert len(measured) < 120 / 2 / 2
+    assert len(sorted(numbers(job / "slow")["gradients/weight/norm"])) < 120 / 2 / 2

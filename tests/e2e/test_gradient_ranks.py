@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.jobs import run_ranks
+from support.modules import load
 from support.records import decoded
 
 from stepscope.events import EventFile
@@ -38,8 +38,7 @@ def recorded(directory: Path) -> tuple[dict, dict]:
     numbers: dict[str, dict[int, float]] = {}
     histograms: dict[str, dict[int, np.ndarray]] = {}
     [path] = directory.glob("*tfevents*")
-    batch = EventFile(path).read()
-    for column in batch.scalars:
+    for column in EventFile(path).read().scalars:
         numbers[column.tag] = dict(zip(column.step.tolist(), column.value.tolist(), strict=True))
     for step, value in values_of(path):
         if value.tag.endswith("/histogram"):
@@ -73,10 +72,7 @@ def truth(job: Path, mode: str) -> dict[tuple[int, str, str], np.ndarray]:
 
 
 def single(mode: str) -> dict[str, np.ndarray]:
-    spec = importlib.util.spec_from_file_location("gradient_ranks", JOB)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.single(mode)
+    return load(JOB).single(mode)
 
 
 @pytest.mark.parametrize("mode", MODES)

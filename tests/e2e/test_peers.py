@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import functools
 import hashlib
-import importlib.util
 import io
 import json
 import os
@@ -25,6 +24,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.modules import load
 
 HERE = Path(__file__).resolve().parent
 TENSORFLOW = Path(os.environ.get("TFVENV", HERE.parents[1] / ".venv-tensorflow")) / "bin" / "python"
@@ -80,13 +80,6 @@ for line in sys.stdin:
         found = {"error": f"{type(error).__name__}: {error}"}
     print(json.dumps(found), file=out, flush=True)
 """
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(name, HERE.parent / "unit" / "compat" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def pixels(data):
@@ -376,7 +369,7 @@ READERS = {
 }
 
 
-RECORDS = load("test_records")
+RECORDS = load(HERE.parent / "unit" / "compat" / f"{'test_records'}.py")
 
 
 def rows_of(read, directory):
@@ -420,8 +413,7 @@ class RandomCalls:
 
     def __call__(self, writer):
         taken, self.taken = self.taken, []
-        calls = Arguments(self.seed).calls(self.number)
-        for at, (method, given, options) in enumerate(calls):
+        for at, (method, given, options) in enumerate(Arguments(self.seed).calls(self.number)):
             if taken is not None and at not in taken:
                 continue
             try:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.modules import uncompiled
 
 from stepscope.attribute.spans import Spans, sweep
 from stepscope.kernels import tree
@@ -125,10 +124,7 @@ def test_walk_and_depths(parent, until):
 
 @pytest.mark.parametrize("name", ["intervals", "tree"])
 def test_runs_uncompiled(name):
-    path = Path(sys.modules[f"stepscope.kernels.{name}"].__file__).parent / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"uncompiled_{name}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = uncompiled(sys.modules[f"stepscope.kernels.{name}"])
     if name == "intervals":
         out = np.zeros(3, np.int64), np.zeros(3, np.int64)
         assert module.merge(np.array([0, 2, 9]), np.array([3, 4, 9]), *out) == 1

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from support.modules import load
 from support.tfprof import advice_text, options_of
 
 from stepscope.analyze.tfprof import profile
@@ -25,12 +25,7 @@ def models() -> ModuleType:
     tensorflow = pytest.importorskip("tensorflow", reason="asks the real tfprof")
     if not tensorflow.__version__.startswith("2.15."):
         pytest.skip("the real tfprof is asked in TensorFlow 2.15")
-    spec = importlib.util.spec_from_file_location("tfprof_models", Path(__file__).parent / "tfprof_models.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(Path(__file__).parent / "tfprof_models.py")
 
 
 @pytest.mark.filterwarnings("default")

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from pathlib import Path
 from threading import Barrier
 from types import SimpleNamespace
 
 import pytest
+from support.modules import load
 
 BUILD = Path(__file__).resolve().parents[2] / "hatch_build.py"
 
 
 @pytest.fixture
 def build(tmp_path, monkeypatch):
-    spec = importlib.util.spec_from_file_location("hatch_build", BUILD)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load(BUILD)
     monkeypatch.setattr(module, "WEB", tmp_path / "web")
     monkeypatch.setattr(module, "PAGE", tmp_path / "page")
     monkeypatch.setattr(module, "types_are_current", lambda: True)  # whether this checkout's are is not asked

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 import tarfile
@@ -10,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.modules import load
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from gpu.checks import CHECKS, Check
@@ -21,9 +21,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def runner():
     path = list(sys.path)
-    spec = importlib.util.spec_from_file_location("gpu_runner", ROOT / "benchmarks" / "gpu" / "__main__.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load(ROOT / "benchmarks" / "gpu" / "__main__.py", "gpu_runner")
     sys.path[:] = path
     return module
 
@@ -84,8 +82,7 @@ def test_a_claim_that_does_not_hold_fails_the_run(runner, capsys):
 
 
 def test_a_check_without_an_end_is_ended_and_named(runner, tmp_path):
-    line = runner.of_process("scalars", "cpu", tmp_path, 0.5)
-    assert line["status"] == "no time"
+    assert runner.of_process("scalars", "cpu", tmp_path, 0.5)["status"] == "no time"
 
 
 def test_a_check_that_raises_is_a_line_with_its_reason(runner, tmp_path, monkeypatch):

@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from support.servers import application
+
 DATA = Path(__file__).parents[2] / "data"
 TRACES = (
     "critical_path/cuda_event_sync",
@@ -199,18 +201,9 @@ RUN_QUESTIONS = (
 
 def served(logs: Path, questions: tuple[str, ...], names: dict[str, str]) -> None:
     """Put questions to the server's application over a log directory; a defect is raised."""
-    from stepscope.serve.access import Access
-    from stepscope.serve.app import Application
-    from stepscope.serve.follow import LogFollower
-    from stepscope.serve.page import FOLDER, Page
     from support import fuzz_http
 
-    follower = LogFollower(logs, cache=False)
-    while follower.turn() == 0:
-        pass
-    answers = Application(follower, Page(FOLDER))
-    try:
-        app = answers.asgi(access=Access(host="127.0.0.1"), cookie="c")
+    with application(logs) as app:
         for question in questions:
             target = f"GET /api/v1/{question}?{urlencode(names)}\nhost: {fuzz_http.HOST}\n\n".encode()
             status = fuzz_http.status_of(app, target)
@@ -218,9 +211,6 @@ def served(logs: Path, questions: tuple[str, ...], names: dict[str, str]) -> Non
         charts = {"charts": [{"id": "x", "lines": [{"run": "a", "tag": "loss"}]}]}
         head = f"POST /api/v1/series\nhost: {fuzz_http.HOST}\ncontent-type: application/json\n\n"
         assert fuzz_http.status_of(app, head.encode() + json.dumps(charts).encode()) != 500
-    finally:
-        answers.close()
-        follower.stop()
 
 
 def _profile(path: Path, folder: Path, chance: random.Random) -> None:

@@ -6,7 +6,6 @@ ones go through the guard, the router and the answers as uvicorn would hand them
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import functools
 import json
@@ -16,6 +15,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlencode
+
+from support.servers import application, sent_by
 
 HOST = "localhost:6006"
 ROOM = 20_000
@@ -63,7 +64,10 @@ def ask(data: bytes, _: Path) -> None:
 
 def status_of(app: Any, data: bytes) -> int | None:
     """Return how an application answers a request."""
-    return asyncio.run(_answer(app, _scope(data), data.partition(b"\n\n")[2]))
+    for message in sent_by(app, _scope(data), data.partition(b"\n\n")[2]):
+        if message["type"] == "http.response.start":
+            return int(message["status"])
+    return None
 
 
 def _scope(data: bytes) -> dict[str, Any]:
@@ -88,23 +92,6 @@ def _scope(data: bytes) -> dict[str, Any]:
     }
 
 
-async def _answer(app: Any, scope: dict[str, Any], body: bytes) -> int | None:
-    parts = [{"type": "http.request", "body": body, "more_body": False}]
-    status: list[int] = []
-
-    async def receive() -> dict[str, Any]:
-        if not parts:  # the client waits for the whole answer
-            await asyncio.Event().wait()
-        return parts.pop()
-
-    async def send(message: dict[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            status.append(message["status"])
-
-    await app(scope, receive, send)
-    return status[0] if status else None
-
-
 @functools.cache
 def _application() -> Any:
     """Return the application over a small log directory; both live until ``close``."""
@@ -120,10 +107,6 @@ def close() -> None:
 @contextmanager
 def _served() -> Iterator[Any]:
     import stepscope as ss
-    from stepscope.serve.access import Access
-    from stepscope.serve.app import Application
-    from stepscope.serve.follow import LogFollower
-    from stepscope.serve.page import FOLDER, Page
 
     with tempfile.TemporaryDirectory(prefix="stepscope-fuzz-") as folder:
         logs = Path(folder) / "runs"
@@ -133,13 +116,5 @@ def _served() -> Iterator[Any]:
                     run.scalar("loss", 1.0 / (step + 1), step)
                 run.text("words", "some *words*")
         (logs / "a" / "broken.json").write_text('{"traceEvents": [{"ph": "X", "ts": 1e400')
-        follower = LogFollower(logs, cache=False)
-        while follower.turn() == 0:
-            pass
-        answers = Application(follower, Page(FOLDER))
-        access = Access(host="127.0.0.1", allowed=frozenset(), token=None)
-        try:
-            yield answers.asgi(access=access, cookie="stepscope_0")
-        finally:
-            answers.close()
-            follower.stop()
+        with application(logs) as app:
+            yield app

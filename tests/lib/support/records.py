@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from stepscope.events import Event, decode_event, encode_event, frame, unframe
+from stepscope.events import Event, EventWriter, decode_event, encode_event, frame, unframe
 from stepscope.events.framing import payload_length
 
 NAME = "events.out.tfevents.1.host.1.0"
@@ -21,6 +21,14 @@ def write_events(directory: Path, events: Iterable[Event], name: str = NAME) -> 
     """Write events as a file, into a directory that is made."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / name).write_bytes(encoded(events))
+
+
+def write_scalars(directory: Path, values: Iterable[float], tag: str = "train/loss") -> None:
+    """Write a file of one series: a value a step and second."""
+    writer = EventWriter(directory)
+    for step, value in enumerate(values):
+        writer.scalar(tag, value, step, 1e9 + step)
+    writer.close()
 
 
 def decoded(data: bytes, *, torn: bool = False) -> Iterator[Event]:

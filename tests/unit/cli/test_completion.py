@@ -3,6 +3,7 @@ import shutil
 import subprocess
 
 import pytest
+from support.errors import raises
 
 from stepscope.cli import COMMANDS, main
 from stepscope.cli.completion import SHELLS
@@ -43,7 +44,6 @@ def test_json(capsys):
 
 
 def test_an_unknown_shell_is_a_usage_error(capsys):
-    with pytest.raises(SystemExit) as caught:
+    with raises(SystemExit, code=2):
         main(["completion", "sh"])
-    assert caught.value.code == 2
     assert "bash" in capsys.readouterr().err

@@ -6,24 +6,17 @@ import json
 import shlex
 
 import pytest
+from support.records import write_scalars
 
 import stepscope as ss
 from stepscope.cli import main
-from stepscope.events import EventWriter
-
-
-def write(path, values, tag="train/loss"):
-    writer = EventWriter(path)
-    for step, value in enumerate(values):
-        writer.scalar(tag, value, step, 1e9 + step)
-    writer.close()
 
 
 @pytest.fixture
 def runs(tmp_path):
-    write(tmp_path / "good", [3.0 * 0.99**step for step in range(300)])
-    write(tmp_path / "bad", [1.0, 0.9, float("nan"), 0.8])
-    write(tmp_path / "bad" / "eval", [1.0, 0.9], "loss")
+    write_scalars(tmp_path / "good", [3.0 * 0.99**step for step in range(300)])
+    write_scalars(tmp_path / "bad", [1.0, 0.9, float("nan"), 0.8])
+    write_scalars(tmp_path / "bad" / "eval", [1.0, 0.9], "loss")
     return tmp_path
 
 
@@ -55,8 +48,7 @@ def test_a_finding_takes_four_lines_and_the_last_shows_its_evidence(runs, capsys
     assert "1 high" in headline
     assert len(lines) == 4
     assert lines[1].strip() == "bad: train/loss, since step 2, still open"
-    command = lines[3].strip().removeprefix("see: stepscope ")
-    assert main(shlex.split(command)) == 0
+    assert main(shlex.split(lines[3].strip().removeprefix("see: stepscope "))) == 0
     shown = capsys.readouterr().out
     assert "threshold: opens 1, calm 100" in shown
     assert "last finite" in shown
@@ -118,7 +110,7 @@ def test_json_holds_findings_and_abstentions(runs, capsys):
 
 
 def test_one_run_rules_and_roles(runs, capsys):
-    write(runs / "odd", [float("inf")], "objective")
+    write_scalars(runs / "odd", [float("inf")], "objective")
     assert json.loads(advise(capsys, runs, "--run", "good", "--json")[1])["findings"] == []
     off = advise(capsys, runs, "--run", "bad", "--set", "nonfinite-loss=off", "--json")[1]
     assert json.loads(off)["findings"] == []
@@ -151,9 +143,9 @@ def test_what_cannot_be_right_is_the_users_mistake(runs, capsys, words, said):
 def parts(tmp_path):
     """A run of Keras' own callback: two directories, and the metrics of epochs in both."""
     epochs = range(30)
-    write(tmp_path / "keras" / "x" / "train", [0.7 * 0.9**epoch for epoch in epochs], "epoch_loss")
+    write_scalars(tmp_path / "keras" / "x" / "train", [0.7 * 0.9**epoch for epoch in epochs], "epoch_loss")
     rising = [0.7 * 0.9**epoch if epoch < 4 else 0.46 + 0.03 * epoch for epoch in epochs]
-    write(tmp_path / "keras" / "x" / "validation", rising, "epoch_loss")
+    write_scalars(tmp_path / "keras" / "x" / "validation", rising, "epoch_loss")
     return tmp_path
 
 
@@ -163,8 +155,7 @@ def test_the_parts_of_a_run_are_judged_together(parts, capsys, named):
     answer = json.loads(out)
     assert code == 0
     assert [run["run"] for run in answer["runs"]] == ["keras/x"]
-    found = {each["rule"]: each for each in answer["findings"]}
-    assert found["overfitting"]["run"] == "keras/x"
+    assert {each["rule"]: each for each in answer["findings"]}["overfitting"]["run"] == "keras/x"
 
 
 def test_a_part_that_is_named_is_judged_alone(parts, capsys):

@@ -1,13 +1,13 @@
 import pytest
+from support.errors import raises
 
 from stepscope import __version__, cli
 from stepscope.errors import LogDirectoryError
 
 
 def test_version_goes_to_stdout(capsys):
-    with pytest.raises(SystemExit) as caught:
+    with raises(SystemExit, code=0):
         cli.main(["--version"])
-    assert caught.value.code == 0
     assert capsys.readouterr().out == f"stepscope {__version__}\n"
 
 
@@ -23,9 +23,8 @@ def test_without_a_command_the_commands_are_listed(capsys):
     "words", [["bogus"], ["serve"], ["serve", "x", "--bogus"], ["serve", "x", "--port", "http"]]
 )
 def test_usage_errors_are_2(words, capsys):
-    with pytest.raises(SystemExit) as caught:
+    with raises(SystemExit, code=2):
         cli.main(words)
-    assert caught.value.code == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "usage: stepscope" in captured.err
@@ -91,9 +90,8 @@ def test_who_names_no_command_is_told_which_it_may_be(words, meant, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     (tmp_path / "logs").mkdir()
     (tmp_path / "trace.json").write_text("{}")
-    with pytest.raises(SystemExit) as ended:
+    with raises(SystemExit, code=2):
         cli.main(words)
-    assert ended.value.code == 2
     assert meant in capsys.readouterr().err
 
 
@@ -102,6 +100,5 @@ def test_commands_and_options_are_taken_as_they_are(tmp_path, monkeypatch, capsy
     (tmp_path / "ls").mkdir()  # a directory of that name is no reason to misunderstand a command
     assert cli.main(["ls", str(tmp_path)]) in (0, 1)
     assert "no command" not in capsys.readouterr().err
-    with pytest.raises(SystemExit) as ended:
+    with raises(SystemExit, code=0):
         cli.main(["--version"])
-    assert ended.value.code == 0

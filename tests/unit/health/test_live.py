@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.clock import Time
 
 import stepscope as ss
 from stepscope import store
 from stepscope.health import RULES
-from stepscope.record.clock import SYSTEM
 from stepscope.record.hooks.health import with_afterwards
 from stepscope.serve.health import report_of
 
@@ -22,19 +22,6 @@ import corpus
 HEALTHY = ("mlp-adam-constant-step", "cnn-norm-radam-restarts-step", "easy-ten-classes")
 PLANTED = {each.planted["rule"]: each for each in corpus.trainings() if each.planted}
 START = 1_700_000_000.0
-
-
-class Time:
-    """A clock that tests move on."""
-
-    now = START
-
-    def __call__(self) -> float:
-        return self.now
-
-    @property
-    def clock(self):
-        return replace(SYSTEM, wall=self, steady=self)
 
 
 def summary(findings):
@@ -51,7 +38,7 @@ def judged(directory):
 def logged_again(training, directory):
     """Log the points of a recorded training at their times; return the hook that judged them."""
     series = [points for points in training.attempt.series if not points.run or points.split != "eval"]
-    hook, time = ss.HealthHook(), Time()
+    hook, time = ss.HealthHook(), Time(START)
     walls = np.concatenate([points.wall for points in series])
     which = np.repeat(np.arange(len(series)), [len(points.wall) for points in series])
     rows = np.concatenate([np.arange(len(points.wall)) for points in series])
@@ -85,7 +72,7 @@ def test_a_healthy_training_is_left_alone_live_and_afterwards(name, tmp_path):
 
 def job(directory, losses_of_rank_2, *, live):
     """Log the losses of three ranks, of which the hook reads the files each second."""
-    time, hook, count = Time(), ss.HealthHook(), len(losses_of_rank_2)
+    time, hook, count = Time(START), ss.HealthHook(), len(losses_of_rank_2)
     losses = [0.3 + 2 * np.exp(-np.arange(count) / 80) + 0.03 * draw
               for draw in np.random.default_rng(0).normal(size=(2, count))]  # fmt: skip
     ranks = [

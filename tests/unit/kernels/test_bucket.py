@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support.modules import uncompiled
 
 from stepscope.kernels import bucket, smooth
-
-
-def uncompiled(module):
-    """The same module from its source."""
-    path = Path(module.__file__).with_name(module.__name__.rpartition(".")[2] + ".py")
-    spec = importlib.util.spec_from_file_location(f"uncompiled_{path.stem}", path)
-    plain = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(plain)
-    assert plain.__file__.endswith(".py")
-    return plain
-
 
 MODES = [bucket, uncompiled(bucket)]
 

@@ -1,23 +1,11 @@
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from support.modules import uncompiled
 
 from stepscope.kernels import moments
 from stepscope.record.edges import BUCKET_OF_KEY, BUCKETS, counts
-
-
-def uncompiled():
-    path = Path(moments.__file__).with_name("moments.py")
-    spec = importlib.util.spec_from_file_location("moments_uncompiled", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def arrays(kind, random, size):
@@ -51,7 +39,7 @@ def run(module, parts, *, histogram=True, squares_only=False):
 @pytest.fixture(params=["best", "plain", "python"])
 def module(request):
     if request.param == "python":
-        yield uncompiled()
+        yield uncompiled(moments)
         return
     moments.choose(request.param == "plain")
     yield moments
@@ -99,8 +87,7 @@ def test_doubles_beyond_float32_are_finite(module):
 
 
 def test_unaligned_memory_is_read(module):
-    data = np.zeros(41, "u1")
-    array = data[1:].view("f4")
+    array = np.zeros(41, "u1")[1:].view("f4")
     array[:] = np.arange(10)
     out, _ = run(module, [(array, 0)])
     assert out[0, 1] == 45

@@ -1,27 +1,16 @@
 from __future__ import annotations
 
-import importlib.util
-import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support.modules import uncompiled
 
 from stepscope.kernels import reader
 from stepscope.record.edges import BUCKET_OF_KEY
 
 
-def uncompiled():
-    path = Path(reader.__file__).with_name("reader.py")
-    spec = importlib.util.spec_from_file_location("reader_uncompiled", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize("module", [reader, uncompiled()], ids=["compiled", "python"])
+@pytest.mark.parametrize("module", [reader, uncompiled(reader)], ids=["compiled", "python"])
 def test_a_thread_of_its_own_reads_while_another_goes_on(module):
     one = module.Reader(BUCKET_OF_KEY)
     thread = threading.Thread(target=one.serve)

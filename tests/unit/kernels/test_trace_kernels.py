@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
+from support.modules import uncompiled
 
 from stepscope.kernels import nesting, objects, rectangles, xline
-
-
-def uncompiled(module):
-    """The same module from its source."""
-    path = Path(module.__file__).with_name(module.__name__.rpartition(".")[2] + ".py")
-    spec = importlib.util.spec_from_file_location(f"uncompiled_{path.stem}", path)
-    plain = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(plain)
-    assert plain.__file__.endswith(".py")
-    return plain
 
 
 def both(module):
@@ -249,9 +237,7 @@ def nest(kernel, lane, start, duration, slack=0, layer=None):
 @both(nesting)
 def test_nesting(kernel):
     lane = [0, 0, 0, 0, 0, 1, 1]
-    start = [0, 1, 1, 6, 10, 0, 5]
-    duration = [10, 5, 2, 3, 4, 5, 5]
-    parent, depth, own, overlaps, _ = nest(kernel, lane, start, duration)
+    parent, depth, own, overlaps, _ = nest(kernel, lane, [0, 1, 1, 6, 10, 0, 5], [10, 5, 2, 3, 4, 5, 5])
     assert parent == [-1, 0, 1, 0, -1, -1, -1]
     assert depth == [0, 1, 2, 1, 0, 0, 0]
     assert own == [2, 3, 2, 3, 4, 5, 5]

@@ -13,12 +13,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
+from support.clock import Time
+from support.errors import raises
 from support.servers import serving
 
 import stepscope as ss
 from stepscope.errors import UsageError
 from stepscope.health import Finding
-from stepscope.record.clock import SYSTEM
 from stepscope.record.findings import Notifier, chart
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # what apprise imports
@@ -30,8 +31,7 @@ class Service(http.server.BaseHTTPRequestHandler):
     """Keeps what it is sent."""
 
     def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.seen.append(json.loads(body))
+        self.server.seen.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         self.send_response(self.server.code)
         self.end_headers()
 
@@ -47,18 +47,9 @@ def service():
         yield server
 
 
-class Time:
-    def __init__(self):
-        self.now = 1e9
-
-    def __call__(self):
-        return self.now
-
-
 def train(directory, notify, losses=(*[1.0] * 30, float("nan"), *[1.0] * 5)):
     time = Time()
-    hook = ss.HealthHook(notify=notify)
-    with ss.Run(directory, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+    with ss.Run(directory, hooks=[ss.HealthHook(notify=notify)], _clock=time.clock) as run:
         for loss in run.steps(losses):
             run.scalar("train/loss", loss)
             time.now += 1.0
@@ -117,8 +108,7 @@ def test_findings_are_throttled_by_rule_and_by_hour_and_what_was_held_back_is_co
 
 
 def test_lesser_findings_hold_none_of_severity_high_back(service):
-    time = Time()
-    notifier = Notifier(service.address_text, every_s=60, most_an_hour=2, clock=time, picture=False)
+    notifier = Notifier(service.address_text, every_s=60, most_an_hour=2, clock=Time(), picture=False)
     notifier.start(Quiet())
     lesser = [replace(finding(rule), severity="low") for rule in "abc"]
     for each in (*lesser, finding("a"), finding("d"), finding("e")):
@@ -145,9 +135,8 @@ def test_an_address_that_is_none_is_refused_without_saying_it():
 
 def test_without_apprise_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "apprise", None)
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, hint_has="stepscope[alerts]"):
         Notifier("json://localhost")
-    assert "stepscope[alerts]" in caught.value.hint
 
 
 def test_a_chart_needs_two_points_and_survives_any_values():
@@ -160,7 +149,7 @@ def test_a_chart_needs_two_points_and_survives_any_values():
 
 def test_a_run_judges_conditions_of_its_own(tmp_path):
     time = Time()
-    with ss.Run(tmp_path, alerts=["mine/x > 3"], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+    with ss.Run(tmp_path, alerts=["mine/x > 3"], _clock=time.clock) as run:
         run.alert(ss.Alert("mine/x < -3", name="far below", severity="high"))
         for step in run.steps(range(30)):
             run.scalar(
@@ -177,7 +166,7 @@ def test_a_run_judges_conditions_of_its_own(tmp_path):
 
 def test_an_alert_joins_the_health_hook_that_is_there(tmp_path):
     hook, time = ss.HealthHook(), Time()
-    with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+    with ss.Run(tmp_path, hooks=[hook], _clock=time.clock) as run:
         run.alert("train/loss > 3")
         for step in run.steps(range(30)):
             run.scalar("train/loss", 5.0 if step == 10 else 1.0)
@@ -192,7 +181,7 @@ def test_a_function_that_raises_is_told_once(tmp_path, monkeypatch):
     time = Time()
 
     def run_it():
-        with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+        with ss.Run(tmp_path, hooks=[hook], _clock=time.clock) as run:
             for _ in run.steps(range(30)):
                 run.scalar("train/loss", 1.0)
                 time.now += 1.0

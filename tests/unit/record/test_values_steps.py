@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from support.errors import raises
 
 from stepscope.record.problems import RefusalError
 from stepscope.record.values import Delayed, as_step, as_tag
@@ -64,9 +65,8 @@ def test_integers_are_steps(step, number):
 
 @pytest.mark.parametrize("step", [1.0, 1.5, "1", None, math.nan, np.float32(1), [1], 2**63, -(2**63) - 1])
 def test_what_is_no_integer_is_refused(step):
-    with pytest.raises(RefusalError) as caught:
+    with raises(RefusalError, reason="step"):
         as_step(step)
-    assert caught.value.reason == "step"
 
 
 def test_a_torch_integer_is_a_step():
@@ -77,9 +77,7 @@ def test_a_torch_integer_is_a_step():
 
 
 def test_a_jax_integer_is_a_step_later():
-    jnp = pytest.importorskip("jax.numpy")
-    step = as_step(jnp.int32(12))
-    assert step.read() == 12
+    assert as_step(pytest.importorskip("jax.numpy").int32(12)).read() == 12
 
 
 def test_a_delayed_point_knows_its_step_once_it_is_read():

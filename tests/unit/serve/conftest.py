@@ -1,9 +1,9 @@
-import asyncio
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 import msgspec
 import pytest
+from support.servers import sent_by
 
 from stepscope.events import EventWriter
 
@@ -45,18 +45,7 @@ def ask_app(app, target="/", *, method="GET", headers=None, body=b"", client="12
         "server": ("127.0.0.1", 6006),
         "state": {},
     }
-    sent = []
-    parts = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive():
-        if not parts:
-            await asyncio.Event().wait()
-        return parts.pop()
-
-    async def send(message):
-        sent.append(message)
-
-    asyncio.run(app(scope, receive, send))
+    sent = sent_by(app, scope, body)
     start = sent[0]
     assert start["type"] == "http.response.start"
     return Answer(

@@ -5,6 +5,7 @@ import json
 import msgspec
 import pytest
 from support.addresses import Addresses
+from support.errors import raises
 
 from stepscope import store
 from stepscope.events import EventWriter
@@ -65,8 +66,7 @@ def test_damaged_facts_are_shown_as_far_as_they_go(run, log):
     bad = {"rank": "zero", "steps": "all", "cost": 3, "failure": "no disk", "memory": None, "notes": [1]}
     (run / "profiles" / "b.profile.json").write_text(json.dumps(bad))
     (run / "profiles" / "c.profile.json").write_text("{")
-    answer = listed(log)
-    failed = next(each for each in answer["captures"] if each["failure"])
+    failed = next(each for each in listed(log)["captures"] if each["failure"])
     assert (failed["rank"], failed["steps"], failed["cost"], failed["notes"]) == (None, [], {}, ["1"])
 
 
@@ -115,17 +115,15 @@ def test_a_request_is_left_in_the_run(run, log):
     ],
 )
 def test_what_cannot_be_asked_is_refused_and_leaves_nothing(run, log, body, status):
-    with pytest.raises(Refusal) as refused:
+    with raises(Refusal, status=status):
         Addresses(log=log).ask("capture", body=body)
-    assert refused.value.status == status
     assert not (run / "capture").exists()
 
 
 def test_a_run_that_cannot_be_written_is_a_conflict(run, log):
     (run / "capture").write_text("a file")
-    with pytest.raises(Refusal) as refused:
+    with raises(Refusal, status=409):
         asked(log, run="a")
-    assert refused.value.status == 409
 
 
 @pytest.mark.parametrize("query", [[], [("run", "a"), ("x", "1")]])
@@ -161,9 +159,8 @@ def test_a_request_is_followed_from_asking_to_the_profile(log, run):
 
 @pytest.mark.parametrize("request_id", ["../x", "", "zz", "a" * 40])
 def test_a_request_that_cannot_be_is_refused(log, request_id):
-    with pytest.raises(Refusal) as refusal:
+    with raises(Refusal, status=400):
         Addresses(log=log).ask("captures", run="a", request=request_id)
-    assert refusal.value.status == 400
 
 
 @pytest.mark.slow

@@ -5,25 +5,18 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.records import write_scalars
 
 from stepscope import health, store
 from stepscope.analyze.advise import rules as advice
 from stepscope.analyze.health.slow_rank import SLOW
-from stepscope.events import EventWriter
 from stepscope.health.finding import Finding
 from stepscope.serve.findings import IN_PROFILE, FindingAnswers, finding_of
 from stepscope.serve.reply import Refusal
 
 
-def write(path, values, tag="train/loss"):
-    writer = EventWriter(path)
-    for step, value in enumerate(values):
-        writer.scalar(tag, value, step, 1e9 + step)
-    writer.close()
-
-
 def test_a_run_of_any_writer_is_judged(tmp_path):
-    write(tmp_path / "a", [1.0, 0.5, float("nan"), 0.3])
+    write_scalars(tmp_path / "a", [1.0, 0.5, float("nan"), 0.3])
     with store.open(tmp_path, cache=False) as log:
         answer = json.loads(FindingAnswers().answer("a", log))
     [finding] = answer["findings"]
@@ -35,21 +28,21 @@ def test_a_run_of_any_writer_is_judged(tmp_path):
 
 
 def test_what_a_part_of_a_run_recorded_counts_with_it(tmp_path):
-    write(tmp_path / "a", [3.0 * 0.99**step for step in range(300)])
-    write(tmp_path / "a" / "eval", [1.0, 2.0, float("inf")], "loss")
+    write_scalars(tmp_path / "a", [3.0 * 0.99**step for step in range(300)])
+    write_scalars(tmp_path / "a" / "eval", [1.0, 2.0, float("inf")], "loss")
     with store.open(tmp_path, cache=False) as log:
         [finding] = json.loads(FindingAnswers().answer("a", log))["findings"]
     assert (finding["part"], finding["tag"], finding["step"]) == ("a/eval", "loss", 2)
 
 
 def test_an_answer_is_kept_until_the_run_changes_and_a_while_longer(tmp_path):
-    write(tmp_path / "a", [1.0, 0.5])
+    write_scalars(tmp_path / "a", [1.0, 0.5])
     now = 0.0
     answers = FindingAnswers(clock=lambda: now)
     with store.open(tmp_path, cache=False) as log:
         first = answers.answer("a", log)
         assert answers.answer("a", log) is first
-        write(tmp_path / "a", [float("nan")] * 3)
+        write_scalars(tmp_path / "a", [float("nan")] * 3)
         log.refresh()
         assert answers.answer("a", log) is first
         now = 3.0
@@ -65,8 +58,8 @@ def test_no_such_run(tmp_path):
 
 
 def test_a_run_that_has_only_parts_is_judged_under_its_name(tmp_path):
-    write(tmp_path / "x" / "train", [1.0, 0.5, 0.4], "epoch_loss")
-    write(tmp_path / "x" / "validation", [1.0, float("nan"), 0.4], "epoch_loss")
+    write_scalars(tmp_path / "x" / "train", [1.0, 0.5, 0.4], "epoch_loss")
+    write_scalars(tmp_path / "x" / "validation", [1.0, float("nan"), 0.4], "epoch_loss")
     with store.open(tmp_path, cache=False) as log:
         answer = json.loads(FindingAnswers().answer("x", log))
         assert [run.name for run in log.runs() if run.whole is run] == ["x/train"]

@@ -3,6 +3,8 @@ import threading
 
 import msgspec
 import pytest
+from support.clock import Time
+from support.errors import raises
 
 from stepscope import store
 from stepscope.errors import LogDirectoryError
@@ -12,17 +14,9 @@ from stepscope.serve.follow import LogFollower, check_log_dir, least_pause, paus
 from stepscope.serve.types import Changes
 
 
-class Clock:
-    def __init__(self):
-        self.now = 1000.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Time(1000.0)
 
 
 @pytest.fixture
@@ -116,8 +110,7 @@ def test_a_running_run_ends_with_time_alone(tmp_path, clock, log):
     first = known(follower)
     clock.now += 3600
     read_all(follower)
-    later = known(follower, first.cursor)
-    assert [run.state for run in first.runs + later.runs] == ["running", "ended"]
+    assert [run.state for run in first.runs + known(follower, first.cursor).runs] == ["running", "ended"]
 
 
 def test_a_directory_that_is_not_there_yet_is_waited_for(follower, log):
@@ -219,7 +212,7 @@ def test_reading_takes_at_most_a_fifth_of_the_time():
 
 def test_a_poll_gets_what_has_been_written_by_then(tmp_path, log):
     writer = log(tmp_path / "a", 1.0)
-    clock = Clock()
+    clock = Time(1000.0)
     follower = LogFollower(tmp_path, cache=False, clock=clock)
     read_all(follower)
     follower.start()
@@ -299,8 +292,7 @@ def test_what_can_never_be_served(tmp_path):
     check_log_dir(tmp_path)
     check_log_dir(tmp_path / "soon")
     (tmp_path / "file").write_text("x")
-    with pytest.raises(LogDirectoryError, match="not a directory") as caught:
+    with raises(LogDirectoryError, match="not a directory", hint_has=f"stepscope serve {tmp_path}"):
         check_log_dir(tmp_path / "file")
-    assert f"stepscope serve {tmp_path}" in caught.value.hint
     with pytest.raises(LogDirectoryError, match="no such directory"):
         check_log_dir(tmp_path / "a" / "b")

@@ -16,14 +16,11 @@ from urllib.parse import urlencode
 
 import numpy as np
 import pytest
+from support.servers import application
 
 import stepscope as ss
 from stepscope.cli import COMMANDS, main
 from stepscope.events import EventWriter
-from stepscope.serve.access import Access
-from stepscope.serve.app import Application
-from stepscope.serve.follow import LogFollower
-from stepscope.serve.page import FOLDER, Page
 from stepscope.serve.questions.declare import HOMES
 from stepscope.serve.routes import all_routes
 from stepscope.serve.types import API
@@ -109,14 +106,8 @@ def is_escaped(text: str) -> bool:
 
 @pytest.fixture(scope="module")
 def app(logs: Path) -> Iterator[Any]:
-    follower = LogFollower(logs, cache=False)
-    while follower.turn() == 0:
-        pass
-    answers = Application(follower, Page(FOLDER))
-    access = Access(host="127.0.0.1", allowed=frozenset({"testserver"}), token=None)
-    yield answers.asgi(access=access, cookie="stepscope_0")
-    answers.close()
-    follower.stop()
+    with application(logs, host="testserver") as app:
+        yield app
 
 
 VALUES: dict[str, list[str]] = {
@@ -238,8 +229,7 @@ def test_a_command_answers_hostile_names(
             for message in out.splitlines() if command == "watch" else [out]:
                 json.loads(message)
         if "csv" in line:
-            rows = list(csv.reader(io.StringIO(out)))
-            for cell in (cell for row in rows for cell in row):
+            for cell in (cell for row in csv.reader(io.StringIO(out)) for cell in row):
                 assert not cell.startswith(FORMULA) or re.fullmatch(r"-?[\d.e+-]+|-inf", cell), cell
     for page in tmp_path.glob("*.html"):
         assert is_escaped(page.read_text())

@@ -10,15 +10,12 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
+from support.servers import application
 
 import stepscope as ss
 from stepscope.cli import main
 from stepscope.events.kinds.graph import Node, NodeCost
-from stepscope.serve.access import Access
-from stepscope.serve.app import Application
-from stepscope.serve.follow import LogFollower
 from stepscope.serve.openapi import document
-from stepscope.serve.page import FOLDER, Page
 from stepscope.serve.routes import all_routes
 from stepscope.serve.types import API
 
@@ -90,14 +87,8 @@ def log_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def app(log_dir: Path) -> Any:
-    follower = LogFollower(log_dir, cache=False)
-    while follower.turn() == 0:
-        pass
-    answers = Application(follower, Page(FOLDER))
-    access = Access(host="127.0.0.1", allowed=frozenset({"testserver"}), token=None)
-    yield answers.asgi(access=access, cookie="stepscope_0")
-    answers.close()
-    follower.stop()
+    with application(log_dir, host="testserver") as app:
+        yield app
 
 
 def offered(schema: Any, names: dict[str, list[str]]) -> None:
@@ -178,8 +169,7 @@ def test_every_route_is_described_and_nothing_else() -> None:
 
 
 def test_the_description_is_one() -> None:
-    validator = pytest.importorskip("openapi_spec_validator")
-    validator.validate(json.loads(json.dumps(document())))
+    pytest.importorskip("openapi_spec_validator").validate(json.loads(json.dumps(document())))
 
 
 def test_what_a_server_answers_is_what_the_command_prints(app: Any, ask: Any, capsys: Any) -> None:

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from support.modules import load
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = ROOT / "scripts" / "page_types.py"
@@ -9,12 +10,7 @@ SCRIPT = ROOT / "scripts" / "page_types.py"
 
 @pytest.fixture
 def script():
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location("page_types", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(SCRIPT)
 
 
 @pytest.mark.slow

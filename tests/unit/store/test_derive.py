@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.errors import raises
 
 from stepscope import store
 from stepscope.errors import UnknownTagError, UsageError
@@ -119,9 +120,8 @@ def test_tags_of_the_family_are_found(log):
 def test_a_tag_that_is_none_is_named(log):
     with pytest.raises(UnknownTagError, match="loss/2"):
         derive(log.run("a"), "loss/2")
-    with pytest.raises(UnknownTagError) as caught:
+    with raises(UnknownTagError, hint="for a division write loss / 2"):
         derive(log.run("a"), "loss/2")
-    assert caught.value.hint == "for a division write loss / 2"
 
 
 def test_a_window_begins_with_its_last_point(log):

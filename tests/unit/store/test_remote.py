@@ -19,13 +19,8 @@ from stepscope.store.projector import embeddings_of
 
 
 @pytest.fixture
-def remote():
-    """An empty file system in memory."""
-    system = fsspec.filesystem("memory")
-    system.store.clear()
-    system.pseudo_dirs[:] = [""]
-    yield system
-    system.store.clear()
+def remote(memory_store):
+    return memory_store
 
 
 def upload(make, system):
@@ -175,8 +170,7 @@ class Pages(http.server.SimpleHTTPRequestHandler):
 @pytest.fixture
 def web(make):
     """The address of a web server of the log directory, which knows no ranges of bytes."""
-    handler = functools.partial(Pages, directory=str(make.root))
-    with serving(handler) as server:
+    with serving(functools.partial(Pages, directory=str(make.root))) as server:
         yield f"http://127.0.0.1:{server.server_port}"
 
 

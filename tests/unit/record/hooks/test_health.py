@@ -9,28 +9,20 @@ from dataclasses import replace
 from time import monotonic
 
 import pytest
+from support.clock import Time
 from support.servers import serving
 
 import stepscope as ss
 from stepscope import store
 from stepscope.errors import UsageError
-from stepscope.record.clock import SYSTEM
 from stepscope.record.findings import Webhook
 from stepscope.record.hooks.health import HealthHook
-
-
-class Time:
-    def __init__(self):
-        self.now = 1e9
-
-    def __call__(self):
-        return self.now
 
 
 def train(directory, hook, losses, *, step_s=1.0, **options):
     """Log losses, a second apart; return the run and the steps taken."""
     time, taken, slowly = Time(), [], options.pop("slowly", False)
-    clock = replace(SYSTEM, wall=time, steady=time)
+    clock = time.clock
     with ss.Run(directory, hooks=[hook, *options.pop("more", ())], _clock=clock, **options) as run:
         for loss in run.steps(losses):
             run.scalar("train/loss", loss)
@@ -101,7 +93,7 @@ def test_what_an_action_raises_is_told_and_the_finding_is_written(tmp_path, monk
 def stopped(tmp_path, **options):
     """Train until the hook stops it, each step heard of before the next."""
     time, hook = Time(), HealthHook(**options)
-    with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+    with ss.Run(tmp_path, hooks=[hook], _clock=time.clock) as run:
         for step in run.steps(range(50)):
             run.scalar("train/loss", float("nan") if step == 5 else 1.0)
             time.now += 1.0
@@ -121,7 +113,7 @@ def test_a_checkpoint_is_asked_for_in_the_training_thread(tmp_path):
     hook = HealthHook(
         severity="low", checkpoint=lambda done: saved.append((done, threading.current_thread()))
     )
-    with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+    with ss.Run(tmp_path, hooks=[hook], _clock=time.clock) as run:
         for _ in run.steps(range(20)):
             run.scalars({"labels/0": 100.0, "labels/1": 1.0})
             time.now += 1.0
@@ -160,7 +152,7 @@ def test_without_an_earlier_checkpoint_none_is_named(tmp_path):
 
 def test_the_batch_in_which_it_began_is_written(tmp_path):
     hook, time = HealthHook(), Time()
-    with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+    with ss.Run(tmp_path, hooks=[hook], _clock=time.clock) as run:
         for step in run.steps(range(60)):
             run.batch([3 * step, 3 * step + 1], epoch=1, sampler={"seed": 7, "at": step})
             run.scalar("train/loss", float("nan") if step == 40 else 1.0)
@@ -176,8 +168,7 @@ def test_the_batch_in_which_it_began_is_written(tmp_path):
 
 def test_actions_run_once_for_a_finding_that_further_layers_join(tmp_path):
     told, time = [], Time()
-    hook = HealthHook(severity="low", call=told.append)
-    with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+    with ss.Run(tmp_path, hooks=[HealthHook(severity="low", call=told.append)], _clock=time.clock) as run:
         for step in run.steps(range(60)):
             run.scalar("activations/a/dead_ratio", 0.9)
             run.scalar("activations/b/dead_ratio", 0.9 if step > 30 else 0.0)
@@ -260,7 +251,7 @@ def test_a_training_at_work_that_records_nothing_does_not_stall(tmp_path):
 
     worker = threading.Thread(target=work)
     worker.start()
-    with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+    with ss.Run(tmp_path, hooks=[hook], _clock=time.clock) as run:
         for step in run.steps(range(20)):
             run.scalar("train/loss", 1.0 - 0.01 * step)
             time.now += 1.0
@@ -291,7 +282,7 @@ def test_a_training_at_work_that_records_nothing_does_not_stall(tmp_path):
 
 def test_a_stall_is_seen_while_it_lasts_and_says_where_the_training_stands(tmp_path):
     time, hook = Time(), HealthHook()
-    with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+    with ss.Run(tmp_path, hooks=[hook], _clock=time.clock) as run:
         for step in run.steps(iter(range(20))):
             run.scalar("train/loss", 1.0 - 0.01 * step)
             time.now += 1.0
@@ -313,7 +304,7 @@ def test_a_stall_is_seen_while_it_lasts_and_says_where_the_training_stands(tmp_p
 
 def test_no_stall_after_the_last_step_of_a_known_number(tmp_path):
     time, hook = Time(), HealthHook()
-    with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+    with ss.Run(tmp_path, hooks=[hook], _clock=time.clock) as run:
         for _ in run.steps(range(20)):
             run.scalar("train/loss", 1.0)
             time.now += 1.0
@@ -324,7 +315,7 @@ def test_no_stall_after_the_last_step_of_a_known_number(tmp_path):
 
 def test_what_the_machine_says_of_itself_is_no_sign_of_life(tmp_path):
     time, hook = Time(), HealthHook()
-    with ss.Run(tmp_path, hooks=[hook], _clock=replace(SYSTEM, wall=time, steady=time)) as run:
+    with ss.Run(tmp_path, hooks=[hook], _clock=time.clock) as run:
         for _ in run.steps(iter(range(20))):
             run.scalar("train/loss", 1.0)
             time.now += 1.0
@@ -359,8 +350,7 @@ def listener():
 
 
 def test_a_webhook_gets_the_finding(tmp_path, listener):
-    hook = HealthHook(webhook=Webhook(listener.url, headers={"X-Key": "k"}))
-    train(tmp_path, hook, BAD)
+    train(tmp_path, HealthHook(webhook=Webhook(listener.url, headers={"X-Key": "k"})), BAD)
     [(headers, body)] = listener.heard
     assert headers["X-Key"] == "k"
     assert (body["rule"], body["step"], body["values"]["value"]) == ("nonfinite-loss", 2, "NaN")

@@ -5,6 +5,7 @@ import json
 import msgspec
 import pytest
 from support.addresses import Addresses
+from support.errors import raises
 
 from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.summary import summary
@@ -94,9 +95,8 @@ def test_overlap_fills_each_step(profile):
 
 @pytest.mark.parametrize("ask", [shapes, critical, overlaps])
 def test_what_is_not_there_is_refused_with_what_to_record(profile, make, ask):
-    with pytest.raises(Refusal) as refusal:
+    with raises(Refusal, status=400, hint="steps: 0, 1"):
         ask(profile, "99")
-    assert (refusal.value.status, refusal.value.hint) == (400, "steps: 0, 1")
     nothing = OpenProfile("a", make.build([make.event("frame", make.Kind.PYTHON_FRAME, 0, 10)]))
     with pytest.raises(Refusal) as refusal:
         ask(nothing)
@@ -105,8 +105,7 @@ def test_what_is_not_there_is_refused_with_what_to_record(profile, make, ask):
 
 
 def test_a_finding_tells_its_place_gain_and_events(profile):
-    said = summary(profile)
-    first = said.findings[0]
+    first = summary(profile).findings[0]
     assert first.rule == "host-bound"
     assert first.place.rank == 0
     assert first.gain_ns is not None

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from support.addresses import Addresses
+from support.errors import raises
 
 import stepscope as ss
 from stepscope.events.kinds.pr_curve import curve_of
@@ -127,8 +128,7 @@ def test_norms_before_are_those_before_most_gradients_fell(tmp_path, falls, step
 
 
 def points(addresses, **query):
-    frame = addresses.ask("embedding", {"run": "run", **query})
-    header, body = unpack_as(frame, EmbeddingHeader)
+    header, body = unpack_as(addresses.ask("embedding", {"run": "run", **query}), EmbeddingHeader)
     return header, array_of(body, header.places).reshape(-1, 3)
 
 
@@ -141,8 +141,7 @@ def test_points_come_with_their_labels(log):
     assert (points(Addresses(log=log), axes="2")[1][:, 2] == 0).all()
     found = Addresses(log=log).ask("embeddings", run="run")
     assert [(each.name, each.sprite) for each in found.embeddings] == [("e:00000007", [3, 2])]
-    none = Addresses(log=log).ask("embeddings", run="other")
-    assert none.embeddings == []
+    assert Addresses(log=log).ask("embeddings", run="other").embeddings == []
 
 
 def test_the_nearest_points_are_those_in_all_dimensions(log):
@@ -175,16 +174,14 @@ def test_pictures_are_those_of_the_sprite(log):
 )
 def test_other_questions_are_refused(log, query, status):
     address = "neighbours" if query.keys() & {"point", "metric"} else "embedding"
-    with pytest.raises(Refusal) as refusal:
+    with raises(Refusal, status=status):
         Addresses(log=log).ask(address, {"run": "run", **query})
-    assert refusal.value.status == status
 
 
 def test_without_umap_its_button_is_told_how(log, monkeypatch):
     monkeypatch.setattr(embeddings, "has_umap", lambda: False)
-    with pytest.raises(Refusal, match="umap-learn is not installed") as refusal:
+    with raises(Refusal, match="umap-learn is not installed", hint="pip install umap-learn"):
         Addresses(log=log).ask("embedding", run="run", method="umap")
-    assert refusal.value.hint == "pip install umap-learn"
 
 
 @pytest.fixture(scope="module")
