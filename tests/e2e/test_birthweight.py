@@ -72,8 +72,7 @@ def test_one_machine(profile: str, steps: str, tmp_path: Path) -> None:
 def test_a_chief_and_four_workers(tmp_path: Path) -> None:
     run = train(tmp_path, "--steps", "40", "--profile", "range:20-22", ranks=5)
     assert run.state == "finished"
-    members = run.ranks.members()
-    assert sorted(each.rank for each in members) == list(range(5))
+    assert sorted(each.rank for each in run.ranks.members()) == list(range(5))
     assert len(run.series("gradients/norm")) == 40
 
 
@@ -138,6 +137,5 @@ def test_ray(tmp_path: Path) -> None:
     words = ["--steps", "20", "--profile", "range:8-10", "--workers", "2"]
     run = train(tmp_path, *words, by="ray", RAY_USAGE_STATS_ENABLED="0")
     assert (run.state, run.problems) == ("finished", [])
-    members = run.ranks.members()
-    assert sorted(each.rank for each in members) == [0, 1]
+    assert sorted(each.rank for each in run.ranks.members()) == [0, 1]
     assert len(run.series("gradients/norm")) == 20

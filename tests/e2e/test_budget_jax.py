@@ -121,8 +121,7 @@ def job(folder: Path, script: str) -> list[subprocess.Popen[str]]:
 
 
 def test_both_processes_stretch_at_the_same_step(tmp_path: Path) -> None:
-    processes = job(tmp_path, TOGETHER)
-    assert processes[1].returncode == 0
+    assert job(tmp_path, TOGETHER)[1].returncode == 0
     one, two = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
     assert one["stretches"] == two["stretches"]
     assert one["levels"] == two["levels"]
@@ -138,8 +137,7 @@ def test_both_processes_stretch_at_the_same_step(tmp_path: Path) -> None:
 def test_fit_of_keras_in_both_processes(tmp_path: Path) -> None:
     if find_spec("keras") is None:
         pytest.skip("keras is not installed")
-    processes = job(tmp_path, KERAS)
-    assert processes[1].returncode == 0
+    assert job(tmp_path, KERAS)[1].returncode == 0
     one, two = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
     assert one == two
     assert not any(one["problems"].values())
@@ -158,6 +156,5 @@ def test_fit_of_keras_in_both_processes(tmp_path: Path) -> None:
 
 
 def test_a_process_goes_on_alone_without_waiting_for_a_dead_one(tmp_path: Path) -> None:
-    processes = job(tmp_path, DYING)
-    assert processes[1].returncode == 9
+    assert job(tmp_path, DYING)[1].returncode == 9
     assert json.loads((tmp_path / "0.json").read_text()) < 2.0

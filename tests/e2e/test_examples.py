@@ -81,8 +81,7 @@ def test_loops_learn(example: str, needs: str, trained: str, evaluated: str, tmp
 
 
 def test_resuming_keeps_both_attempts(tmp_path: Path) -> None:
-    run = run_example("resume", tmp_path)
-    loss = run.series("train/loss")
+    loss = run_example("resume", tmp_path).series("train/loss")
     assert loss.step[loss.attempt == 1].tolist() == list(range(150))
     assert loss.step[loss.attempt == 2].tolist() == list(range(100, 200))
 
@@ -129,8 +128,7 @@ def test_gan_has_two_optimizers_and_losses_that_need_not_fall(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_rl_earns_more_and_no_rule_blames_its_loss(tmp_path: Path) -> None:
-    run = run_example("rl", tmp_path, "--steps", "150")
-    rewards = values(run, "rollout/ep_rew_mean")
+    rewards = values(run_example("rl", tmp_path, "--steps", "150"), "rollout/ep_rew_mean")
     assert sum(rewards[-20:]) > 5 * sum(rewards[:20])
     left = {each.rule: each.missing for each in verdict_of(tmp_path, "rl").abstained}
     assert "reinforcement learning" in left["loss-not-decreasing"]
@@ -140,8 +138,7 @@ def test_rl_earns_more_and_no_rule_blames_its_loss(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_diverging_says_where_and_from_which_checkpoint_to_go_on(tmp_path: Path) -> None:
     run = run_example("diverging", tmp_path)
-    found = {each.rule: each for each in verdict_of(tmp_path, "diverging").findings}
-    lost = found["nonfinite-loss"]
+    lost = {each.rule: each for each in verdict_of(tmp_path, "diverging").findings}["nonfinite-loss"]
     assert lost.title == "Loss is not finite"
     assert not math.isfinite(values(run, "train/loss")[lost.step])
     assert math.isfinite(values(run, "train/loss")[lost.step - 1])

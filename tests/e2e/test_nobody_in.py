@@ -323,8 +323,7 @@ def test_a_browser_gives_a_port_that_was_taken_over_nothing(runs, chromium, besi
             other = context.new_page()
             other.goto(second.url)
             other.wait_for_function("() => window.__stepscope_test?.complete()")
-        cookies = context.cookies([left_at])
-        assert [cookie["httpOnly"] for cookie in cookies] == [True]
+        assert [cookie["httpOnly"] for cookie in context.cookies([left_at])] == [True]
         assert user_token() not in json.dumps(context.cookies())
         first.stop()
         with stranger(port) as taken:
@@ -365,8 +364,7 @@ def test_the_command_gives_a_port_that_was_taken_over_nothing(runs, capsys):
         # The stranger passes the question of a server that runs on to whoever asks it.
         asked = httpx.post(f"http://127.0.0.1:{server.port}/api/v1/share", json={"seconds": 9})
         taken.challenge = asked.headers["www-authenticate"]
-        address = f"http://127.0.0.1:{taken.server_port}/"
-        assert main(["share", address]) == 1
+        assert main(["share", f"http://127.0.0.1:{taken.server_port}/"]) == 1
         assert "not a Stepscope server" in capsys.readouterr().err
         assert [line for line in taken.received if "Stepscope " in line], "a proof was received"
         assert user_token() not in "\n".join(taken.received)

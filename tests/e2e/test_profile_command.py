@@ -56,8 +56,7 @@ def test_a_directory_of_graph_and_metadata_is_a_profile_too(tmp_path: Path) -> N
 @pytest.mark.parametrize(("workers", "fires"), [(0, True), (4, False)])
 def test_advice_on_input(workers: int, fires: bool) -> None:
     path = recorded(f"traces/kineto/resnet50_v100_workers{workers}.json.gz")
-    done = run("advise", str(path), "--json", "--no-cache")
-    advice = json.loads(done.stdout)
+    advice = json.loads(run("advise", str(path), "--json", "--no-cache").stdout)
     assert ("input-bound" in [one["rule"] for one in advice["findings"]]) is fires
     assert "input-bound" not in [one["rule"] for one in advice["abstained"]]
 

@@ -125,8 +125,7 @@ def test_several_processes_work_and_one_that_dies_is_told(cluster, tmp_path):
 def test_a_connected_session_is_used_and_left_connected(cluster):
     ray.init(address=cluster, log_to_driver=False, configure_logging=False)
     try:
-        found = load_ranks(recorded("traces/dlrm_8xv100"), cache=False, ray=True)
-        assert found.stragglers[0].rank == 7
+        assert load_ranks(recorded("traces/dlrm_8xv100"), cache=False, ray=True).stragglers[0].rank == 7
         assert ray.is_initialized()
     finally:
         ray.shutdown()
@@ -151,7 +150,5 @@ def test_the_files_of_a_url_can_be_fetched_by_other_machines(tmp_path, monkeypat
     from stepscope.analyze.ranks.many import _loaded, _RankFile
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    source = next(recorded("traces/dlrm_8xv100").glob("rank5.json*"))
-    there = Path(shutil.copy(source, tmp_path))
-    trace = _loaded(_RankFile(0, "/not/here/" + there.name, f"file://{there}", cache=False))
-    assert trace.ranks == (5,)
+    there = Path(shutil.copy(next(recorded("traces/dlrm_8xv100").glob("rank5.json*")), tmp_path))
+    assert _loaded(_RankFile(0, "/not/here/" + there.name, f"file://{there}", cache=False)).ranks == (5,)

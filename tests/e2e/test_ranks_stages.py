@@ -97,8 +97,7 @@ def line_is_named(folder):
     worst = found.blame[0]
     assert worst.rank == SLOW
     assert f"train.py:{line} " in worst.line or f"train.py({line})" in worst.line, worst
-    named = {row.what: row for row in found.costs["line"]}
-    assert named[worst.line].share > 0.5
+    assert {row.what: row for row in found.costs["line"]}[worst.line].share > 0.5
     # Nobody but the slow rank is what the steps wait for.
     assert next(iter(found.path.ranks)) == SLOW
     assert sum(piece.time_ns for piece in found.path.pieces) == found.path.total_ns

@@ -31,8 +31,7 @@ def server(runs):
 
 
 def share(capsys, *words):
-    code = main(["share", *words])
-    return code, capsys.readouterr()
+    return main(["share", *words]), capsys.readouterr()
 
 
 def test_a_link_looks_and_changes_nothing(server, capsys):

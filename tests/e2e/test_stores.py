@@ -362,14 +362,12 @@ sys.stdin.readline()
 """
     place.proxy.latency_s = 1.0
     process = place.start(code)
-    opened = float(process.stdout.readline())
-    assert opened <= 3.0
+    assert float(process.stdout.readline()) <= 3.0
     count = len(place.proxy.requests)
     process.stdin.write("\n")
     process.stdin.flush()
     assert process.stdout.readline() == "again\n"
-    asked = place.proxy.requests[count:]
-    assert [request.listing for request in asked] == [True]
+    assert [request.listing for request in place.proxy.requests[count:]] == [True]
 
 
 @EVERYWHERE
@@ -413,8 +411,7 @@ def test_profiles_and_reports_are_read_from_a_store(place, tmp_path):
     )
     assert done.returncode == 0, (done.stdout, done.stderr)
     page = place.served()
-    listed = page("profiles")["profiles"]
-    assert [each["path"] for each in listed] == ["p/trace.json"]
+    assert [each["path"] for each in page("profiles")["profiles"]] == ["p/trace.json"]
     assert page("profile?path=p/trace.json")["events"] == 20
     assert page("outline?path=p/trace.json")
     count = len(place.proxy.requests)
@@ -446,8 +443,7 @@ with ss.Run("{url}/x", hooks=[ss.ProfilerHook(save_steps=1000, skip_first=6, bac
 @pytest.mark.parametrize("server", ["s3"], indirect=True)
 @pytest.mark.parametrize("backend", CAPTURED)
 def test_a_capture_is_read_back_from_the_store(place, backend):
-    code = CAPTURE.format(work=CAPTURED[backend], url=place.url, backend=backend)
-    done = place.python(code)
+    done = place.python(CAPTURE.format(work=CAPTURED[backend], url=place.url, backend=backend))
     assert done.returncode == 0, done.stderr
     ask = place.served()
     (capture,) = ask("captures?run=x")["captures"]

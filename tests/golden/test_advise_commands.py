@@ -27,8 +27,7 @@ def test_every_printed_command_runs(path: Path, tmp_path: Path, capsys: pytest.C
     place = tmp_path / ODD / path.name
     place.parent.mkdir()
     (shutil.copytree if path.is_dir() else shutil.copyfile)(path, place)
-    findings = advise(Facts(load_trace(place, cache=False), path=str(place))).findings
-    for finding in findings:
+    for finding in advise(Facts(load_trace(place, cache=False), path=str(place))).findings:
         command = finding.command
         words = shlex.split(command)
         assert words[0] == "stepscope", command
@@ -37,8 +36,7 @@ def test_every_printed_command_runs(path: Path, tmp_path: Path, capsys: pytest.C
         shown = capsys.readouterr().out
         assert shown.strip(), command
         if "-show_name_regexes" in words:  # and shows what it names
-            pattern = words[words.index("-show_name_regexes") + 1]
-            assert re.search(pattern, shown), command
+            assert re.search(words[words.index("-show_name_regexes") + 1], shown), command
         if "--lines" in words and "file" in finding.place:
             listed = shown.partition("where the training thread was")[2]
             assert f"{finding.place['file']}:{finding.place['line']}" in listed, shown

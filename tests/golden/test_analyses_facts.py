@@ -29,8 +29,7 @@ def kineto(name, find=recorded):
 
 @cache
 def document(name, find=recorded):
-    raw = find(name).read_bytes()
-    return json.loads(zlib.decompress(raw, wbits=47))["traceEvents"]
+    return json.loads(zlib.decompress(find(name).read_bytes(), wbits=47))["traceEvents"]
 
 
 def test_resnet_without_workers_waits_for_its_input():
@@ -67,8 +66,7 @@ def test_inference_is_a_forward_pass_alone():
 
 
 def test_phases_of_tensorflow_are_name_scopes():
-    found = breakdown(trace("tf_estimator/single/timeline-800.json.gz"))
-    (step,) = found.steps
+    (step,) = breakdown(trace("tf_estimator/single/timeline-800.json.gz")).steps
     assert all(step.parts_ns[part] > 0 for part in ("data_loading", "forward", "backward", "optimizer"))
     assert step.parts_ns["copy"] is None
 

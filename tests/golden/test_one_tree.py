@@ -49,8 +49,7 @@ def test_parts_operations_scopes_and_calls_add_up_to_the_step(name):
 def test_no_share_that_a_glance_says_is_above_the_whole(name):
     trace = load_trace(recorded(name), cache=False)
     found = glance(Facts(trace))
-    walls = step_tree(trace).wall_ns
-    assert found["steps"]["mean_ns"] == pytest.approx(walls.mean(), abs=1)
+    assert found["steps"]["mean_ns"] == pytest.approx(step_tree(trace).wall_ns.mean(), abs=1)
     assert sum(part["ratio"] for part in found["parts"]) == pytest.approx(1, abs=1e-9)
     shares = [row[key] for row in found["operations"]["rows"] for key in row if key.endswith("_ratio")]
     shares += [piece["ratio"] for piece in found["waited_for"] or ()]

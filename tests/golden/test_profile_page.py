@@ -82,8 +82,7 @@ def test_tfprofs_own_profile_has_tfprofs_numbers(opened, view, model, options):
     path = f"tfprof/{model}/profile.context"
     shown = tree(opened(path), view, options)
     assert shown.source == "tfprof"
-    asked = {**options, **({"max_depth": str(OP_ROWS)} if view == "op" else {})}
-    said = of_command(path, view, asked)
+    said = of_command(path, view, {**options, **({"max_depth": str(OP_ROWS)} if view == "op" else {})})
     metrics = [name for name in ("micros", "bytes", "float_ops") if name in options["select"].split(",")]
     keys = [column.key for column in shown.columns]
     for mine, theirs in zip(shown.rows, said["rows"], strict=True):

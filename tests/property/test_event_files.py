@@ -310,8 +310,7 @@ def test_reader_equals_the_plain_decoder(tmp_path, found: list[Event], portion: 
     if records:
         assert whole.status.torn_bytes == whole.status.skipped_bytes == whole.status.zero_bytes == 0
     portions = EventFile(path)
-    batches = [portions.read(max_bytes=portion) for _ in range(2 * len(records) + 1)]
-    assert_reads(batches, naive(records))
+    assert_reads([portions.read(max_bytes=portion) for _ in range(2 * len(records) + 1)], naive(records))
     assert not portions.read()
 
 

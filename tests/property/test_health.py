@@ -139,11 +139,9 @@ def shown(verdict):
 @settings(max_examples=30, deadline=None)
 @given(runs())
 def test_a_verdict_names_every_rule_once(series):
-    monitor = judge(series, [])
-    verdict = monitor.verdict
+    verdict = judge(series, []).verdict
     rules = {finding.rule for finding in verdict.findings}
-    told = [*rules, *verdict.passed, *(each.rule for each in verdict.abstained)]
-    assert sorted(told) == sorted(RULES)
+    assert sorted([*rules, *verdict.passed, *(each.rule for each in verdict.abstained)]) == sorted(RULES)
     for finding in verdict.findings:
         assert finding.first_step <= finding.step
         assert finding.summary

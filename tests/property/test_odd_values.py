@@ -66,8 +66,7 @@ def looked_at(directory):
         for record in run.records():
             for series in run.record(record.tag):
                 for at in range(len(series)):
-                    found = series[at]
-                    blobs_of(found)
+                    blobs_of(series[at])
                     answer = value_of(series, at, at)
                     assert getattr(answer, "error", None) is None, (record, answer)
                     others += 1

@@ -150,8 +150,7 @@ def check_raw(line, drawn, kind, begin, end, weight):
 
 
 def check_buckets(line, drawn, kind, grid, weight):
-    size = len(grid.starts)
-    held = [[] for _ in range(size)]
+    held = [[] for _ in range(len(grid.starts))]
     smooth = smoothed(line, weight)
     for x, value, average in zip(xs(line, kind), line.value.tolist(), smooth, strict=True):
         if x == x and (number := place(grid, x)) is not None:
@@ -218,8 +217,7 @@ def long_values():
 def test_pyramid_equals_reading_every_value(long_values, data):
     value = long_values
     ends = data.draw(st.lists(st.integers(0, len(value)), min_size=2, max_size=12).map(sorted))
-    known = data.draw(st.integers(0, len(value)))
-    levels = pyramid.extended(pyramid.extended((), value[:known]), value)
+    levels = pyramid.extended(pyramid.extended((), value[: data.draw(st.integers(0, len(value)))]), value)
     lo, hi = np.array(ends[:-1], np.int64), np.array(ends[1:], np.int64)
     low, high = np.full(len(lo), np.inf, np.float32), np.full(len(lo), -np.inf, np.float32)
     nonfinite = np.zeros(len(lo), np.uint32)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import modules
 
 from stepscope.analyze.breakdown import breakdown
 from stepscope.analyze.diff import diff
@@ -20,11 +18,7 @@ from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.step_tree import PARTS, step_tree, stepping_lanes
 from stepscope.trace.model import DEVICE_WORK, Kind
 
-_spec = importlib.util.spec_from_file_location(
-    "hand_made", Path(__file__).parents[1] / "unit" / "conftest.py"
-)
-hand_made = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(hand_made)
+hand_made = modules.hand_made()
 
 HOST = (
     Kind.HOST_OP,

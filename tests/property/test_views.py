@@ -33,8 +33,7 @@ def everything_below(tree: Tree, node: int) -> list[int]:
 @given(forests())
 def test_totals_hold_everything_below(tree: Tree) -> None:
     for node in range(len(tree)):
-        below = everything_below(tree, node)
-        assert tree.total["device_ns"][node] == tree.own["device_ns"][below].sum()
+        assert tree.total["device_ns"][node] == tree.own["device_ns"][everything_below(tree, node)].sum()
         assert tree.depth[node] == 1 + (tree.depth[tree.parent[node]] if node else 0)
 
 

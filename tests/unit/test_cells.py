@@ -75,8 +75,7 @@ def polylines(svg):
     ],
 )
 def test_values_that_are_not_finite_leave_gaps_and_single_points_are_dots(values, pieces, dots):
-    curve = Curve("loss", np.arange(len(values), dtype=float), np.array(values, float))
-    drawing = chart("loss", [curve])
+    drawing = chart("loss", [Curve("loss", np.arange(len(values), dtype=float), np.array(values, float))])
     svg = drawing.svg("loss")
     assert len(polylines(svg)) == pieces
     assert len(list(ElementTree.fromstring(svg).iter(f"{SVG}circle"))) == dots
@@ -190,5 +189,4 @@ def test_the_card_of_a_profile_says_what_was_not_recorded():
 
 
 def test_the_picture_of_an_answer_is_within_the_cell(runs):
-    seen = ss.ask("image", runs, tag="train/loss")._repr_html_()
-    assert 'src="data:image/png;base64,' in seen
+    assert 'src="data:image/png;base64,' in ss.ask("image", runs, tag="train/loss")._repr_html_()

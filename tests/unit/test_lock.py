@@ -18,8 +18,7 @@ LOCK = ROOT / "requirements" / "test.txt"
 def locked():
     """Versions and hashes by name; a package may have several versions, each for some platforms."""
     found = {}
-    text = re.sub(r"\\\n\s*", " ", LOCK.read_text())
-    for line in text.splitlines():
+    for line in re.sub(r"\\\n\s*", " ", LOCK.read_text()).splitlines():
         if line.startswith("#") or not line.strip():
             continue
         said, *hashes = re.split(r"\s+--hash=", line.strip())

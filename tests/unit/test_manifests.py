@@ -116,8 +116,7 @@ MANIFESTS = sorted(CLUSTER.glob("*.yaml"))
 
 
 def read(path: Path) -> Any:
-    yaml = pytest.importorskip("yaml", reason="reads the manifests")
-    return yaml.safe_load(path.read_text())
+    return pytest.importorskip("yaml", reason="reads the manifests").safe_load(path.read_text())
 
 
 def templates(node: Any) -> list[dict[str, Any]]:

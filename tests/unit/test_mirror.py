@@ -37,8 +37,7 @@ def test_a_file_is_fetched_once_and_again_when_it_has_changed(place, monkeypatch
     assert len(ss.load_trace(url)) == 1
     assert fetched(url).name == "trace.json"
     assert len(asked) == 1
-    TRACE_2 = {"traceEvents": TRACE["traceEvents"] * 2}
-    place.pipe("/bucket/p/trace.json", json.dumps(TRACE_2).encode())
+    place.pipe("/bucket/p/trace.json", json.dumps({"traceEvents": TRACE["traceEvents"] * 2}).encode())
     assert len(ss.load_trace(url, cache=False)) == 2
     assert len(asked) == 2
 

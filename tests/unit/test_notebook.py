@@ -81,8 +81,7 @@ def test_behind_a_hub_the_frame_goes_through_its_proxy_and_brings_a_token(logs, 
 
 
 def test_a_prefix_can_be_said(logs, shell):
-    shown = shell.run_line_magic("stepscope", f"{logs} --prefix=/")
-    assert shown.url.startswith("/proxy/")
+    assert shell.run_line_magic("stepscope", f"{logs} --prefix=/").url.startswith("/proxy/")
 
 
 def test_colab_has_a_proxy_of_its_own(logs, monkeypatch):
@@ -120,8 +119,7 @@ def test_the_server_ends_with_the_kernel(logs):
 
 
 def test_a_name_in_the_address_cannot_leave_the_frame():
-    html = notebook.NotebookPage('"><script>', 1)._repr_html_()
-    assert "<script>" not in html
+    assert "<script>" not in notebook.NotebookPage('"><script>', 1)._repr_html_()
 
 
 @pytest.mark.parametrize("line", ["--help", "-h", "runs --help"])

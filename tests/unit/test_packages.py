@@ -24,8 +24,7 @@ CONDA_NAMES = {"isal": "python-isal"}
 def test_the_conda_recipe_has_the_version_and_the_requirements_of_the_package():
     assert f'version = "{__version__}"' in RECIPE
     needed = [re.match(r"([\w.-]+)(.*)", each).groups() for each in PROJECT["project"]["dependencies"]]
-    run = RECIPE.partition("  run:")[2].partition("\ntest:")[0]
-    found = dict(re.findall(r"- ([\w.-]+) (\S+)", run))
+    found = dict(re.findall(r"- ([\w.-]+) (\S+)", RECIPE.partition("  run:")[2].partition("\ntest:")[0]))
     assert found == {CONDA_NAMES.get(name, name): version for name, version in needed}
     built = RECIPE.partition("  host:")[2].partition("  run:")[0]
     assert all(re.match(r"[\w-]+", each)[0] in built for each in PROJECT["build-system"]["requires"])

@@ -152,8 +152,7 @@ def test_a_public_name_without_a_docstring_is_reported():
         def method(self): ...
 
     Bare.__module__ = "stepscope"
-    package = type("package", (), {"Bare": Bare})
-    assert undocumented(package, "Bare") == ["Bare", "Bare.method"]
+    assert undocumented(type("package", (), {"Bare": Bare}), "Bare") == ["Bare", "Bare.method"]
 
 
 @pytest.mark.parametrize("module", [name for name in NAMES if ".integrations." in name])

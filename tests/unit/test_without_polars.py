@@ -75,8 +75,7 @@ def test_reading_judging_and_exporting_work(command, runs, tmp_path):
     assert command("ranks", runs / "a").stdout
     assert command("glance", runs / "a").stdout
     command("watch", runs / "a", "--once", status=(0, 3))  # 3: a step or a rank was slow on a busy machine
-    lines = command("export", runs, "--tags", "^loss$", "--format", "csv").stdout.splitlines()
-    assert len(lines) == 61
+    assert len(command("export", runs, "--tags", "^loss$", "--format", "csv").stdout.splitlines()) == 61
     assert len(json.loads(command("export", runs, "--tags", "^loss$", "--format", "json").stdout)) == 1
     for ending in ("folded", "speedscope.json"):
         command("timeline", runs / "a", "-o", tmp_path / f"x.{ending}")
@@ -124,6 +123,5 @@ def test_what_needs_it_says_how_to_install_it(command, runs, tmp_path, words):
 @pytest.mark.slow
 def test_a_compacted_log_needs_it(command, runs, tmp_path):
     plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    words = ["compact", str(runs), str(tmp_path / "packed"), "--workers", "1"]
-    python(plain, "-m", "stepscope", *words)
+    python(plain, "-m", "stepscope", "compact", str(runs), str(tmp_path / "packed"), "--workers", "1")
     assert HINT in command("export", tmp_path / "packed", "--format", "csv", status=(1,)).stderr

@@ -169,8 +169,7 @@ def test_the_parts_of_a_step_are_a_projection(name):
     purpose, tree = attribution(trace).purpose, step_tree(trace)
     ran = np.isin(trace.kind[tree.row], (Kind.KERNEL, Kind.HOST_OP))
     for part in (Purpose.FORWARD, Purpose.BACKWARD, Purpose.OPTIMIZER):
-        computed = ran & (tree.part == PARTS.index(part.name.lower()))
-        assert (purpose[tree.row[computed]] == part).all()
+        assert (purpose[tree.row[ran & (tree.part == PARTS.index(part.name.lower()))]] == part).all()
 
 
 @pytest.mark.parametrize("name", RECORDED)

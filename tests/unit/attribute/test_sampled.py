@@ -66,8 +66,7 @@ def test_what_is_around_all_steps_is_no_activity_of_them() -> None:
 
     inside = sampled(3, 3)
     assert inside.of_frames(saves)[3] == 1
-    outside = Sampled(replace(inside.samples, around=(3, 3)))
-    assert outside.of_frames(saves)[3] == -1
+    assert Sampled(replace(inside.samples, around=(3, 3))).of_frames(saves)[3] == -1
     loop = Sampled(replace(inside.samples, around=(1, 3)))  # main alone
     assert loop.of_frames(saves)[3] == 1
 

@@ -32,8 +32,7 @@ def events(*spans: tuple[str, float, float]) -> list[dict]:
 def of(tmp_path):
     def load(found):
         path = tmp_path / "a.trace.json"
-        document = {"schemaVersion": 1, "deviceProperties": [], "traceEvents": found}
-        path.write_text(json.dumps(document))
+        path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": found}))
         trace = ss.load_trace(path, cache=False)
         tree = step_tree(trace)
         named = {trace.strings.texts()[trace.name[row]] for row in tree.row.tolist()}

@@ -124,8 +124,7 @@ def test_warm_up_steps_come_before_and_are_not_marked(tmp_path, fake):
 def test_a_predicate_captures_exactly_its_steps(tmp_path, fake):
     backend = fake.Backend()
     hook = ss.LambdaProfilerHook(lambda step: 3 <= step < 5 or step == 0, backend=backend, analyse=False)
-    run = train(tmp_path, hook, 60, until_written(hook))
-    assert run.problems == {}
+    assert train(tmp_path, hook, 60, until_written(hook)).problems == {}
     assert fake.pointers(tmp_path)[0]["steps"] == [0]
     assert [step for step in backend.told if isinstance(step, int)] == [0, 3, 4]
 
@@ -151,8 +150,7 @@ def test_ranks_choose_who_captures(tmp_path, fake, ranks, captures):
 
 
 def test_an_alert_is_captured_with_the_steps_before_it(tmp_path, fake):
-    backend = fake.Backend()
-    hook = ss.ProfilerHook(num_steps=2, backend=backend, analyse=False)
+    hook = ss.ProfilerHook(num_steps=2, backend=fake.Backend(), analyse=False)
 
     def step(number):
         if number == 7:
@@ -168,8 +166,7 @@ def test_an_alert_is_captured_with_the_steps_before_it(tmp_path, fake):
 
 
 def test_a_slow_step_is_captured(tmp_path, fake):
-    backend = fake.Backend()
-    hook = ss.ProfilerHook(num_steps=1, slow_step=1e6, backend=backend, analyse=False)
+    hook = ss.ProfilerHook(num_steps=1, slow_step=1e6, backend=fake.Backend(), analyse=False)
     with ss.Run(tmp_path, hooks=[hook]) as run:
         for number in range(30):
             with run.step():
@@ -274,8 +271,7 @@ def test_a_profile_that_is_not_there_in_time_is_told_and_one_that_comes_later_is
             export = super().stop()
             return lambda path: (go.wait(60), export(path))[1]
 
-    hook = hook_of(Slow())
-    run = ss.Run(tmp_path, hooks=[hook])
+    run = ss.Run(tmp_path, hooks=[hook_of(Slow())])
     for _ in run.steps(range(20)):
         pass
     with pytest.warns(RuntimeWarning, match=r"no profile of step 5: it was not written within .* s"):
@@ -485,8 +481,7 @@ def test_a_capture_is_moved_no_further_than_it_says(tmp_path, fake):
 
 def test_where_every_step_is_measured_the_profile_says_so(tmp_path, fake):
     hook = hook_of(fake.Backend(), save_steps=100, num_steps=2)
-    train_with = [hook, Measuring(1)]
-    with ss.Run(tmp_path, hooks=train_with) as run:
+    with ss.Run(tmp_path, hooks=[hook, Measuring(1)]) as run:
         for number in run.steps(range(20)):
             until_written(hook)(number)
     (found,) = fake.pointers(tmp_path)

@@ -58,8 +58,7 @@ def looked(looks):
 
 def test_a_long_training_keeps_its_course_in_little_room():
     count = 200 * MOST_WINDOWS * 9
-    hook = looked((1 + at * 100 // count, at) for at in range(count))
-    facts = hook.facts()
+    facts = looked((1 + at * 100 // count, at) for at in range(count)).facts()
     windows = windows_of(json.loads(json.dumps(facts)))
     assert MOST_WINDOWS / 2 <= len(windows) <= MOST_WINDOWS
     assert len(json.dumps(facts)) < MOST_FACTS_BYTES / 4

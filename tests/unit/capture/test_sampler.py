@@ -192,8 +192,7 @@ def test_lines_that_hold_the_interpreter_are_seen_between_such_that_let_go(switc
         sum(range(20_000))
         time.sleep(0)
     sampler.stop()
-    told = sampler.document()
-    lines = _innermost(told)
+    lines = _innermost(sampler.document())
     source = [int(text.partition("(")[2].partition(")")[0]) for text in lines if __file__ in text]
     work = test_lines_that_hold_the_interpreter_are_seen_between_such_that_let_go.__code__.co_firstlineno + 7
     assert source.count(work) >= 8  # 25 or more; without it at most 3, the others at the line that lets go

@@ -12,8 +12,7 @@ from stepscope.capture.settings import setters, settings
 
 @pytest.mark.parametrize("on", [False, True])
 def test_what_was_left_on_is_read(on: bool) -> None:
-    torch = pytest.importorskip("torch")
-    with torch.autograd.set_detect_anomaly(on):
+    with pytest.importorskip("torch").autograd.set_detect_anomaly(on):
         assert settings()["torch.detect_anomaly"] is on
 
 

@@ -43,8 +43,7 @@ def same(found, expected):
 
 def test_csv(logs, capsysbinary):
     assert cli.main(["export", str(logs), "--format", "csv", "--tags", "loss"]) == 0
-    text = capsysbinary.readouterr().out.decode()
-    rows = list(csv.DictReader(io.StringIO(text)))
+    rows = list(csv.DictReader(io.StringIO(capsysbinary.readouterr().out.decode())))
     assert list(rows[0]) == ["run", "tag", "writer", "attempt", "step", "wall_time", "value"]
     assert [(row["run"], row["tag"], row["step"]) for row in rows] == [
         (run, "loss, total", str(step * 10)) for run in "ab" for step in range(5)

@@ -82,8 +82,7 @@ def test_one_line_per_series(logs, capsys):
 
 def test_everything_for_programs(logs, capsys):
     assert cli.main(["ls", "--json", str(logs)]) == 0
-    found = json.loads(capsys.readouterr().out)
-    base, broken = found["runs"]
+    base, broken = json.loads(capsys.readouterr().out)["runs"]
     assert (base["name"], base["state"], base["step"], base["points"]) == ("base", "ended", 1199, 1203)
     assert [(each["tag"], each["value"]) for each in base["series"]] == [
         ("lr", "NaN"),

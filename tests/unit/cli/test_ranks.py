@@ -150,8 +150,7 @@ def test_a_few_steps_of_a_run_cannot_tell(telemetry, capsys):
 
 
 def test_ranks_of_a_run_that_left_nothing(telemetry, capsys):
-    text = ask(capsys, telemetry(ranks=(0, 1, 3)))
-    assert "not recorded: rank 2" in text
+    assert "not recorded: rank 2" in ask(capsys, telemetry(ranks=(0, 1, 3)))
 
 
 def test_one_rank_of_a_run_is_an_error(telemetry):
@@ -264,8 +263,7 @@ def test_a_rank_that_ended_a_step_after_the_first_dump_is_not_accused_for_having
     stalls(place, (0, 1, 3))
     waits(place, (0, 1, 3), START + seconds)
     hang = ss.load_ranks(place).hang
-    suspects = [(each.rank, each.reason) for each in hang.suspects]
-    assert suspects == ([] if late else [(2, "left no dump")])
+    assert [(each.rank, each.reason) for each in hang.suspects] == ([] if late else [(2, "left no dump")])
     unknown = "nothing is known of the calls of rank 2"
     assert any(note.startswith(unknown) and "or look again" in note for note in hang.notes) == late
 
@@ -339,8 +337,7 @@ def test_nothing_there():
 
 def test_a_recommendation_model_on_eight_devices(capsys):
     """What is known of the recording: 96.5 % of communication is waiting, rank 7 causes 76 % of it."""
-    place = recorded("traces/dlrm_8xv100")
-    found = json.loads(ask(capsys, place, "--json", "--no-cache"))
+    found = json.loads(ask(capsys, recorded("traces/dlrm_8xv100"), "--json", "--no-cache"))
     assert found["wait"]["share_of_communication"] == pytest.approx(0.965, abs=0.005)
     assert sum(row["share"] for row in found["blame"] if row["rank"] == 7) == pytest.approx(0.76, abs=0.02)
     assert sum(row["wait_caused_ns"] for row in found["blame"]) == found["wait"]["total_ns"]

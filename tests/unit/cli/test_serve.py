@@ -71,8 +71,7 @@ def test_what_can_be_said(made, tmp_path):
 
 
 def test_a_token_and_none_exclude_each_other(tmp_path, capsys):
-    words = ["serve", str(tmp_path), "--port", "0", "--token", "auto", "--no-token"]
-    assert main(words) == 1
+    assert main(["serve", str(tmp_path), "--port", "0", "--token", "auto", "--no-token"]) == 1
     assert "--token and --no-token exclude each other" in capsys.readouterr().err
 
 

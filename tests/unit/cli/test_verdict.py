@@ -106,8 +106,7 @@ def test_many_runs_are_judged_for_a_second_unless_asked(tmp_path, capsys, monkey
             run.scalar("train/loss", 1.0, 0)
     monkeypatch.setattr(ls, "JUDGED_S", 0.0)
     cli.main(["ls", str(tmp_path), "--json"])
-    verdicts = [each["verdict"] for each in json.loads(capsys.readouterr().out)["runs"]]
-    assert verdicts.count(None) == 2
+    assert [each["verdict"] for each in json.loads(capsys.readouterr().out)["runs"]].count(None) == 2
     cli.main(["ls", str(tmp_path)])
     assert capsys.readouterr().out.splitlines()[-1] == "health not judged: 2 runs; ls --health judges all"
     cli.main(["ls", str(tmp_path), "--health"])

@@ -36,8 +36,7 @@ BAD = [1.0] * 20 + [float("nan")] + [1.0] * 5
 def test_exit_codes_of_runs_that_ended(tmp_path, capsys, losses, words, status, code):
     record(tmp_path / "a", losses, status)
     assert cli.main(["watch", str(tmp_path), *words]) == code
-    out = capsys.readouterr().out
-    assert ("nothing found" in out) == (code != watch.FOUND)
+    assert ("nothing found" in capsys.readouterr().out) == (code != watch.FOUND)
 
 
 @pytest.mark.parametrize(("least", "code"), [("high", 0), ("low", watch.FOUND)])
@@ -67,8 +66,7 @@ def test_json_is_one_object_a_line(tmp_path, capsys):
 
 
 def arguments(path, *words):
-    parser = cli.build_parser(only="watch")
-    return parser.parse_args(["watch", str(path), *words])
+    return cli.build_parser(only="watch").parse_args(["watch", str(path), *words])
 
 
 def test_a_run_that_trains_is_followed_until_it_goes_wrong(tmp_path, capsys):

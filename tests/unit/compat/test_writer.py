@@ -72,8 +72,7 @@ def test_tensorboard_reads_the_same_values(name, tmp_path, tensorboard, picture)
     theirs, ours = tensorboard(tmp_path / "theirs"), tensorboard(tmp_path / "ours")
     if name == "tensorboardX":
         theirs = {renamed(*tag): values for tag, values in theirs.items()}
-    of_script = {tag for tag in ours if not tag[1].startswith(("stepscope/", "_hparams_"))}
-    assert of_script == set(theirs)
+    assert {tag for tag in ours if not tag[1].startswith(("stepscope/", "_hparams_"))} == set(theirs)
     for tag, values in theirs.items():
         assert [step for step, _ in ours[tag]] == [step for step, _ in values], tag
         for (_, mine), (_, other) in zip(ours[tag], values, strict=True):
@@ -157,8 +156,7 @@ def parameters(function):
 
 @pytest.mark.parametrize("name", ["torch", "tensorboardX"])
 def test_every_public_method_is_there_and_takes_the_same_arguments(name):
-    original = peer(name)
-    for method, theirs in inspect.getmembers(original, inspect.isfunction):
+    for method, theirs in inspect.getmembers(peer(name), inspect.isfunction):
         if method.startswith("_") and method != "__init__":
             continue
         ours = {p.name: p for p in parameters(getattr(SummaryWriter, method))}
@@ -281,8 +279,7 @@ def test_hyper_parameters_through_the_file_writer_are_those_of_the_run(tmp_path)
 def test_what_a_run_was_made_with_is_not_hidden_by_hyper_parameters_of_another_file(tmp_path):
     with ss.Run(tmp_path, config={"model": {"width": 3}, "lr": 0.5}) as run:
         run.scalar("loss", 1.0)
-    original = pytest.importorskip("torch.utils.tensorboard").SummaryWriter
-    with original(str(tmp_path)) as writer:
+    with pytest.importorskip("torch.utils.tensorboard").SummaryWriter(str(tmp_path)) as writer:
         writer.add_hparams({"seed": 7, "lr": 0.25}, {"m": 1.0}, run_name=".")
     with ss.open(tmp_path) as log:
         assert log.run(".").info.config == {"model": {"width": 3}, "lr": 0.5, "seed": 7.0}
@@ -297,8 +294,7 @@ def test_purge_step_begins_another_attempt_and_tensorboard_drops_what_came_after
                 writer.add_scalar("loss", step, step)
     accumulator = EventAccumulator(str(tmp_path))
     accumulator.Reload()
-    steps = [event.step for event in accumulator.Tensors("loss")]
-    assert steps[-3:] == [5, 6, 7]
+    assert [event.step for event in accumulator.Tensors("loss")][-3:] == [5, 6, 7]
     with ss.open(tmp_path) as log:
         [run] = log.runs()
         assert [len(series) for series in run.columns("loss")] == [8, 5, 3]
@@ -369,8 +365,7 @@ def test_lines_of_add_scalars_can_be_exported(tmp_path):
 
 
 def test_figures_are_drawn_now_and_closed(tmp_path, tensorboard, picture):
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
+    pytest.importorskip("matplotlib").use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(2, 1), dpi=50)

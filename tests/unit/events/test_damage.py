@@ -72,10 +72,8 @@ def test_headers_that_begin_no_record_cost_no_more_than_some_times_the_file(path
 @pytest.mark.parametrize("claim", [100_000, 1_000_000])
 def test_records_between_such_headers_do_not_pay_for_them_again_and_again(path, checked, claim):
     count = 30_000
-    some = b"".join(header(claim) + scalar(step) for step in range(count))
-    path.write_bytes(some + bytes(claim))
-    found = steps(EventFile(path).read())
-    assert found[0] == 0
+    path.write_bytes(b"".join(header(claim) + scalar(step) for step in range(count)) + bytes(claim))
+    assert steps(EventFile(path).read())[0] == 0
     assert checked() < 1 << 30  # of 15 GB and more
 
 

@@ -353,8 +353,7 @@ def test_a_broken_stretch_larger_than_a_window(path):
 def test_a_large_record_behind_a_broken_stretch(path):
     large = frame(encode_event(Event(graph_def=bytes(range(1, 256)) * 10_000)))
     path.write_bytes(record(1) + b"junk" * 5 + large + record(2))
-    file = EventFile(path)
-    batch = file.read()
+    batch = EventFile(path).read()
     assert (steps(batch), batch.records.tag) == ([1, 2], ["__run_graph__"])
 
 
@@ -742,6 +741,5 @@ def test_memory_per_tag_is_small_however_many_there_are(tmp_path) -> None:
             writer.scalar(name, 0.5, step, 1.0)
     writer.close()
     file = EventFile(writer.path)
-    batch = file.read()
-    assert [series.tag for series in batch.scalars] == names
+    assert [series.tag for series in file.read().scalars] == names
     assert len(file._columns._tags.patterns) < 500 * len(names)

@@ -105,8 +105,7 @@ def test_an_experiment_stays_as_it_is():
     proto = plugin_data_pb2.HParamsPluginData()
     proto.experiment.description = "text"
     data = proto.SerializeToString()
-    read = hparams.decode_content(data)
-    assert read.session_start_info is None
+    assert hparams.decode_content(data).session_start_info is None
     assert encode(decode(hparams.PluginContent, data)) == data
 
 

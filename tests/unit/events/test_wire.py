@@ -40,8 +40,7 @@ def test_unknown_fields_are_kept(field):
 
 
 def test_unknown_fields_of_inner_messages_are_kept():
-    value = Value("x", simple_value=1.0, unknown=UNKNOWN[2])
-    event = Event(summary=Summary([value], unknown=UNKNOWN[0]))
+    event = Event(summary=Summary([Value("x", simple_value=1.0, unknown=UNKNOWN[2])], unknown=UNKNOWN[0]))
     assert decode(Event, encode(event)) == event
 
 

@@ -75,8 +75,7 @@ def test_name_and_first_record(tmp_path):
 
 
 def test_two_writers_never_share_a_file(make, tmp_path):
-    paths = {make(tmp_path, clock=lambda: 1.0).path for _ in range(3)}
-    assert len(paths) == 3
+    assert len({make(tmp_path, clock=lambda: 1.0).path for _ in range(3)}) == 3
 
 
 def test_a_file_that_is_there_is_not_touched(make, tmp_path, monkeypatch):
@@ -84,8 +83,7 @@ def test_a_file_that_is_there_is_not_touched(make, tmp_path, monkeypatch):
     first = make(tmp_path, clock=lambda: 1.0)
     first.close()
     before = first.path.read_bytes()
-    second = make(tmp_path, clock=lambda: 1.0)
-    assert second.path != first.path
+    assert make(tmp_path, clock=lambda: 1.0).path != first.path
     assert first.path.read_bytes() == before
 
 
@@ -251,8 +249,7 @@ def test_a_value_that_is_no_number_takes_nothing(make, tmp_path):
 
 def test_large_bytes_are_written_as_they_are_also_in_parts(tmp_path):
     """A picture beyond the buffer, to a disk that takes it a little at a time."""
-    picture = os.urandom(3 << 20)
-    large = Event(1.0, 2, summary=Summary([Value("p", obsolete_old_style_histogram=picture)]))
+    large = Event(1.0, 2, summary=Summary([Value("p", obsolete_old_style_histogram=os.urandom(3 << 20))]))
     writer = EventWriter(tmp_path)
     disk = FullDisk(0)
     kept, writer._file = writer._file, disk

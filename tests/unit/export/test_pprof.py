@@ -109,8 +109,7 @@ def test_cumulative_values_are_the_views_totals(message, source: Profile, tmp_pa
 
 def test_what_is_hidden_stays_in_the_sums(message, source: Profile, tmp_path: Path) -> None:
     write_pprof(profile("scope", source, ViewOptions(hide_name_regexes=("a/b",))), tmp_path / "p")
-    found = read(message, gzip.decompress((tmp_path / "p").read_bytes()))
-    assert cumulative(found.samples, "a", 1) == 3
+    assert cumulative(read(message, gzip.decompress((tmp_path / "p").read_bytes())).samples, "a", 1) == 3
 
 
 def test_running_sums_of_the_op_view_are_not_summed_again(message, source: Profile, tmp_path: Path) -> None:

@@ -81,8 +81,7 @@ def test_numbers_at_the_edge(encode, value):
 
 
 def test_steps_are_counted_where_they_change(encode):
-    points = [(0, 1.0, step, i + 1.0) for i, step in enumerate([3, 3, 4, 4, 5, 3])]
-    assert encode(points)[2] == 3
+    assert encode([(0, 1.0, step, i + 1.0) for i, step in enumerate([3, 3, 4, 4, 5, 3])])[2] == 3
 
 
 COUNTS = {

@@ -61,8 +61,7 @@ def test_exact_facts_and_means_are_those_of_numpy(kernel):
     assert found.broken == (steps[~good][0], walls[~good][0])
     assert found.gap_s == np.diff(times).max()
     assert found.counters == [(2500, steps[2501], walls[2501])]
-    changed = np.flatnonzero(np.diff(values[good]) != 0)[-1] + 1
-    assert found.constant_since == steps[good][changed]
+    assert found.constant_since == steps[good][np.flatnonzero(np.diff(values[good]) != 0)[-1] + 1]
     kept_steps, kept_walls, means = found.kept()
     width, clipped = found.width, np.clip(values[good], -1e100, 1e100)
     assert width == 8

@@ -58,8 +58,7 @@ def test_scan_finds_every_record(kernel):
 
 
 def test_scan_stops_without_room(kernel):
-    data = frame(b"a") * 3
-    assert scan(kernel, data, room=2)[2:] == (2 * len(frame(b"a")), kernel.FULL)
+    assert scan(kernel, frame(b"a") * 3, room=2)[2:] == (2 * len(frame(b"a")), kernel.FULL)
 
 
 def test_scan_stops_at_every_cut(kernel):

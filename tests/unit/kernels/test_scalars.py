@@ -70,8 +70,7 @@ def test_an_old_style_scalar(kernel):
     "step", [0, 1, 127, 128, 300, 1 << 20, 1 << 31, (1 << 56) - 1, 1 << 56, (1 << 63) - 1, -1, -(1 << 63)]
 )
 def test_every_step(kernel, step):
-    payload = event(Value("loss", simple_value=0.5), step=step)
-    found = Decoded(kernel, [payload] * 3)
+    found = Decoded(kernel, [event(Value("loss", simple_value=0.5), step=step)] * 3)
     assert [point[2] for point in found.points] == [step] * 3
 
 
@@ -206,8 +205,7 @@ def test_unknown_fields_are_skipped(kernel, extra):
         + length_prefixed(summary)
         + extra
     )
-    found = Decoded(kernel, [payload] * 3)
-    assert [point[:4] for point in found.points] == [("x", 7.0, 5, 1.0)] * 3
+    assert [point[:4] for point in Decoded(kernel, [payload] * 3).points] == [("x", 7.0, 5, 1.0)] * 3
 
 
 def test_fields_in_any_order(kernel):
@@ -278,8 +276,7 @@ def test_many_tags_in_changing_order(kernel):
 
 def test_more_values_than_there_is_room_for(kernel):
     payload = event(*(Value(f"v{i}", simple_value=float(i)) for i in range(50)))
-    found = Decoded(kernel, [payload] * 3, rows=4, notes=1)
-    assert found.values == [float(i) for i in range(50)] * 3
+    assert Decoded(kernel, [payload] * 3, rows=4, notes=1).values == [float(i) for i in range(50)] * 3
 
 
 def test_a_tag_whose_values_change_kind(kernel):

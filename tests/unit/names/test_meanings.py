@@ -145,8 +145,7 @@ def test_a_correction_holds_below_its_directory_and_reaches_an_open_log(tmp_path
         assert [chart.kind for chart in store.charts(log) if chart.id == "zebra"] == ["other"]
         generation = log.generation
         correct(tmp_path, "zebra", role="loss")
-        changes = log.refresh()
-        assert (changes.meanings, log.generation) == (True, generation + 1)
+        assert (log.refresh().meanings, log.generation) == (True, generation + 1)
         assert not log.refresh()
         assert last_values(log.run("a")).startswith("zebra ")
         correct(tmp_path / "team", "zebra", role="metric")

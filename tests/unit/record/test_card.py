@@ -130,8 +130,7 @@ def test_shares_sum_to_a_hundred(parts):
     card = Card("a", "finished", None, sum(parts), 1, 1.0, 1.0, 0, named, [], [], [], "x")
     text = " ".join(line for line in card.lines() if "part" in line)
     assert sum(int(share) for share in re.findall(r"(?<!<)\b(\d+) %", text)) in (100, 101)
-    shares = [int(share) for share in re.findall(r" (\d+) %", text)]
-    assert sum(shares) == 100
+    assert sum([int(share) for share in re.findall(r" (\d+) %", text)]) == 100
 
 
 def test_the_median_of_many_steps():

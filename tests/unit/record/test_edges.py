@@ -71,7 +71,6 @@ def test_rows_cover_the_span_without_gaps():
     found = rows(counts([1.0, 1.0, -3.0]))
     assert found.tolist() == [[-3.5, -3.0, 1.0], [-3.0, 1.0, 0.0], [1.0, 1.25, 2.0]]
     assert rows(counts([])).shape == (0, 3)
-    random = np.random.default_rng(4).standard_normal(1000)
-    found = rows(counts(random))
+    found = rows(counts(np.random.default_rng(4).standard_normal(1000)))
     np.testing.assert_array_equal(found[1:, 0], found[:-1, 1])
     assert found[:, 2].sum() == 1000

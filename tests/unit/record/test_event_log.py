@@ -58,8 +58,7 @@ def test_tags_may_come_later_and_be_of_any_length():
     encoder = Encoder(names)
     encoder.encode(columns([("a", 1.0, 0, 1.0)], names), 0, 1)
     names += ["é" * 500, "b"]
-    points = [("é" * 500, 1.0, 0, 1.0), ("b", 2.0, 1, 1.0)]
-    data, _, _ = encoder.encode(columns(points, names), 0, 2)
+    data, _, _ = encoder.encode(columns([("é" * 500, 1.0, 0, 1.0), ("b", 2.0, 1, 1.0)], names), 0, 2)
     assert [event.values[0].tag for event in decoded(data)] == ["é" * 500, "b"]
 
 

@@ -28,8 +28,7 @@ def cuda(**facts):
 
 
 def jax(*devices):
-    backend = Module(local_devices=lambda: list(devices))
-    return {"jax._src.xla_bridge": Module(_backends={"x": backend})}
+    return {"jax._src.xla_bridge": Module(_backends={"x": Module(local_devices=lambda: list(devices))})}
 
 
 CPU = Module(platform="cpu", device_kind="cpu", memory_stats=lambda: None)

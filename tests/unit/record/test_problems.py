@@ -122,8 +122,7 @@ def test_a_trainers_lines_are_passed_by():
     """The warning points at the user's own call of fit(), not at a line of the trainer's."""
     trainer: dict[str, object] = {"__name__": "lightning.pytorch.trainer", "site": user_site}
     exec("def fit(): return site()", trainer)
-    found = trainer["fit"]()
-    assert found.module == __name__
+    assert trainer["fit"]().module == __name__
     assert trainer["site"] is user_site
 
 

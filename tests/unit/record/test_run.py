@@ -5,6 +5,7 @@ import copy
 import gc
 import os
 import pickle
+import re
 import sys
 import threading
 import time
@@ -119,9 +120,8 @@ def test_scalars_of_frameworks(real, read, kind):
 )
 class TestBadInput:
     def test_strict_raises(self, fake, call, reason, message):
-        with pytest.raises(RecordError) as caught:
+        with pytest.raises(RecordError, match=re.escape(message)):
             call(fake())
-        assert message in str(caught.value)
 
     @pytest.mark.usefixtures("lenient")
     def test_else_it_warns_once_at_the_line_and_counts(self, fake, call, reason, message):

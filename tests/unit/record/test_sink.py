@@ -230,8 +230,7 @@ def test_a_place_that_takes_nothing_is_not_filled_with_empty_files(tmp_path):
     ],
 )
 def test_the_remedy_is_that_of_the_error(number, remedy):
-    error = directory_error("runs/a", OSError(number, os.strerror(number)))
-    assert remedy in error.hint
+    assert remedy in directory_error("runs/a", OSError(number, os.strerror(number))).hint
 
 
 @pytest.mark.usefixtures("lenient")

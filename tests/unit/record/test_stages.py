@@ -105,8 +105,7 @@ def test_a_wait_for_data_within_the_step_is_no_stages_time(steps):
 
 def test_more_stages_than_are_told_apart_count_to_the_rest(steps):
     counter, _ = steps
-    numbers = [counter.stages.number(f"stage {at}") for at in range(20)]
-    assert numbers == [*range(1, 16), 0, 0, 0, 0, 0]
+    assert [counter.stages.number(f"stage {at}") for at in range(20)] == [*range(1, 16), 0, 0, 0, 0, 0]
 
 
 def test_a_stage_of_a_run_is_read_back(tmp_path):
@@ -174,8 +173,7 @@ def test_a_pause_takes_nothing_off_a_step_that_began_within_it(steps):
     counter, clock = steps
     told = []
     counter.begin(99.0)
-    pause = Pause(counter, "evaluation", told.append)
-    with pause:
+    with Pause(counter, "evaluation", told.append):
         clock.now = 130.0
         counter.abandon()
         counter.next = 0
@@ -261,13 +259,11 @@ def test_what_a_device_took_is_read_within_a_thousandth_whatever_the_host_took(t
     table = ranks.stages()
     assert (table.clock, table.devices) == ("device", True)
     assert np.isnan(table.durations_s[:30]).all(), "what no device timed is not recorded"
-    expected = device[[0, 2, 3, 1]]
-    np.testing.assert_allclose(table.durations_s[30:, 0], [expected] * 70, rtol=2e-3)
+    np.testing.assert_allclose(table.durations_s[30:, 0], [device[[0, 2, 3, 1]]] * 70, rtol=2e-3)
     early = ranks.stages(end=30)
     assert early.clock == "host"
     np.testing.assert_allclose(early.durations_s[:, 0], [[0.002, 0.002, 0.002, 0.004]] * 30, rtol=1e-3)
-    grid = ranks.grid("step_time_s", columns=100)
-    np.testing.assert_allclose(grid.mean, 0.01, rtol=1e-6)
+    np.testing.assert_allclose(ranks.grid("step_time_s", columns=100).mean, 0.01, rtol=1e-6)
 
 
 def test_a_damaged_record_of_timed_steps_is_counted_and_the_others_are_read(tmp_path):

@@ -171,8 +171,7 @@ def test_many_small_pieces_are_merged(place, monkeypatch):
         log.scalar("loss", 1.0, step)
         log.flush()
         transfer.push(0, everything=True)
-    pieces = [name for name in names(place) if "tfevents" in name]
-    assert len(pieces) < 6
+    assert len([name for name in names(place) if "tfevents" in name]) < 6
     assert steps_of("memory://bucket/runs") == [(1, list(range(10)))]
     log.close()
     entry.forget()
@@ -378,8 +377,7 @@ def test_texts_of_drivers_lose_every_secret_they_were_given():
 
 
 def test_names_of_pieces():
-    name = piece_name("events.out.tfevents.1.h.2.0", 5, 17)
-    piece = parse_piece(name)
+    piece = parse_piece(piece_name("events.out.tfevents.1.h.2.0", 5, 17))
     assert (piece.name, piece.start, piece.end) == ("events.out.tfevents.1.h.2.0", 5, 17)
     assert parse_piece("events.out.tfevents.1.h.2.0") is None
     assert covering([piece, piece._replace(end=20)], 6).end == 20
@@ -557,8 +555,7 @@ def test_two_processes_that_send_one_spool_send_it_once(tmp_path, place):
     for process in started:
         process.stdin.write("\n")
         process.stdin.flush()
-    took = [process.communicate(timeout=120)[0].strip() for process in started]
-    assert "True" in took
+    assert "True" in [process.communicate(timeout=120)[0].strip() for process in started]
     assert [process.returncode for process in started] == [0, 0, 0]
     assert steps_of(tmp_path / "store") == [(1, list(range(100)))]
     assert len(list((tmp_path / "store" / "x").glob("file-*"))) == 20

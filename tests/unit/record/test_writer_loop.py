@@ -321,8 +321,7 @@ def test_a_disk_full_for_long_bounds_the_memory(fake, time):
     run.writers[0].error = FULL
     with pytest.warns(RuntimeWarning):
         [(run.scalar("a", float(step), step), time.pass_(0.01), run.turn()) for step in range(5_000)]
-    waiting = run._log.unwritten
-    assert waiting <= 1_000
+    assert run._log.unwritten <= 1_000
     run.writers[0].error = None
     run.drain()
     written = run.writers[0].series("a")

@@ -126,8 +126,7 @@ def test_an_address_does_not_contain_a_token_that_outlives_the_server(state, mon
     assert one.grant(one.address_token, 0) == Grant(changes=True)
     assert one.grant(user_token(), 0) == Grant(changes=True)
     assert other.grant(one.address_token, 0) is None
-    chosen = access_for("127.0.0.1", token="my-own-token")
-    assert chosen.address_token == "my-own-token"
+    assert access_for("127.0.0.1", token="my-own-token").address_token == "my-own-token"
 
 
 @pytest.mark.parametrize("token", ["short", "", "with space in it", "semicolon;cookie", "ümläut-token"])

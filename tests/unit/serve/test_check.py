@@ -69,8 +69,7 @@ def told(checks: list[Check]) -> dict[str, str]:
 def judged(tmp_path: Path) -> Callable[..., list[Check]]:
     def judge(candidate: dict[str, object], baseline: dict[str, object], **options: object) -> list[Check]:
         a = side_of(str(side(tmp_path / "a", **baseline)), ".", cache=False)
-        b = side_of(str(side(tmp_path / "b", **candidate)), ".", cache=False)
-        return checks_of(a, b, **options)
+        return checks_of(a, side_of(str(side(tmp_path / "b", **candidate)), ".", cache=False), **options)
 
     return judge
 
@@ -167,8 +166,7 @@ def test_only_new_findings_fail(fail_on, before, after, states) -> None:
     ],
 )
 def test_conditions_hold_at_the_end(condition, status, missing, tmp_path: Path) -> None:
-    place = side(tmp_path, runs=1)
-    _, [found] = measured(str(place), ".", [condition], cache=False)
+    _, [found] = measured(str(side(tmp_path, runs=1)), ".", [condition], cache=False)
     assert (found.status, missing in found.missing) == (status, True), found
 
 

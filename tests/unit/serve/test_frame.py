@@ -24,8 +24,7 @@ def test_arrays_come_back_bit_for_bit():
         np.arange(3, dtype=">f8"),
     ]
     arrays = FrameArrays()
-    columns = [arrays.add(array) for array in given]
-    header, body = unpack(pack(header_with(columns), arrays))
+    header, body = unpack(pack(header_with([arrays.add(array) for array in given]), arrays))
     for array, answer in zip(given, header.charts, strict=True):
         np.testing.assert_array_equal(array_of(body, answer.x_column), array)
 
@@ -33,8 +32,7 @@ def test_arrays_come_back_bit_for_bit():
 @pytest.mark.parametrize("charts", range(9))
 def test_header_and_arrays_lie_on_multiples_of_eight(charts):
     arrays = FrameArrays()
-    columns = [arrays.add(np.ones(count + 1, "f4")) for count in range(charts)]
-    frame = pack(header_with(columns), arrays)
+    frame = pack(header_with([arrays.add(np.ones(count + 1, "f4")) for count in range(charts)]), arrays)
     assert len(frame) % 8 == 0
     header, body = unpack(frame)
     assert (len(frame) - len(body)) % 8 == 0

@@ -179,8 +179,7 @@ def test_a_changed_cookie_opens_nothing(ask, change):
 
 def test_a_cookie_ends(ask):
     now = [1_000_000.0]
-    access = Access(host="127.0.0.1", token=TOKEN)
-    app = Guard(app_, access=access, cookie="c", wall=lambda: now[0])
+    app = Guard(app_, access=Access(host="127.0.0.1", token=TOKEN), cookie="c", wall=lambda: now[0])
     answer, place = enter(ask, app)
     cookie = answer.header("set-cookie")
     assert f"max-age={login.LIFETIME_S}" in cookie.lower()
@@ -279,11 +278,9 @@ def test_the_slash_after_the_prefix_is_added(ask):
 
 def test_the_place_lies_below_the_prefix(ask):
     app = guard(prefix="/lab/x", token=TOKEN)
-    first = ask(app, f"/lab/x/?token={TOKEN}")
-    target = first.header("location").removeprefix("./")
+    target = ask(app, f"/lab/x/?token={TOKEN}").header("location").removeprefix("./")
     for prefix in ("/lab/x/", "/"):  # the proxy may have cut it off
-        answer = ask(app, prefix + target)
-        cookie = answer.header("set-cookie").partition(";")[0]
+        cookie = ask(app, prefix + target).header("set-cookie").partition(";")[0]
         place = prefix + target.partition("?")[0]
         assert ask(app, place + "api/v1/changes", headers={"cookie": cookie}).status == 200
 

@@ -35,8 +35,7 @@ def test_a_thousand_browsers_that_come_at_once_are_all_taken():
 def test_those_that_asked_and_those_of_others_do_not_count():
     made = [Fake(), Fake(silent=False), Fake("b"), Fake()]
     clock = iter([0.0, 2.0, 4.0, 6.0])
-    connections = Connections(most=10, most_silent=2, clock=lambda: next(clock))
-    assert opened(connections, *made) == [False] * 4
+    assert opened(Connections(most=10, most_silent=2, clock=lambda: next(clock)), *made) == [False] * 4
 
 
 def test_where_all_are_taken_the_address_with_the_most_gives_one_that_waits():

@@ -145,11 +145,9 @@ def test_over_http(log, ask):
 @pytest.fixture
 def slow_log(tmp_path):
     """Four ranks that end each step together; rank 2 waits 50 ms longer for data from step 40 on."""
-    random = np.random.default_rng(0)
-    waited = 0.002 * (1 + 0.1 * random.random((120, 4)))
+    waited = 0.002 * (1 + 0.1 * np.random.default_rng(0).random((120, 4)))
     waited[40:, 2] += 0.05
-    seconds = waited.max(1, keepdims=True) + 0.1 * np.ones((120, 4))
-    write_ranks(tmp_path / "job", seconds, waited)
+    write_ranks(tmp_path / "job", waited.max(1, keepdims=True) + 0.1 * np.ones((120, 4)), waited)
     with ss.open(tmp_path, cache=False) as log:
         yield log
 

@@ -70,8 +70,7 @@ def test_it_holds_all_of_its_run_and_nothing_of_others(logs):
     drawn = [{line["tag"] for line in each["request"]["lines"]} for each in held(report)["charts"]]
     assert drawn.count({"train/loss", "eval/loss"}) == len(SMOOTHED)
     assert len(drawn) == len(SMOOTHED) * len(charts)
-    findings = answer(report, "findings", run="a")["findings"]
-    assert "nonfinite-loss" in {each["rule"] for each in findings}
+    assert "nonfinite-loss" in {each["rule"] for each in answer(report, "findings", run="a")["findings"]}
     assert answer(report, "record", tag="notes")["series"][0]["values"][0]["texts"] == [HOSTILE]
     assert set(held(report)["pages"]) == {"overview", "scalars", "distributions", "text"}
     assert answer(report, "access")["changes"] is False

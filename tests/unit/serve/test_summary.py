@@ -80,8 +80,7 @@ def test_recording_costs_hold_the_profiles(tmp_path, calls, stolen, expected):
 def test_what_recording_costs_a_step_and_its_share_of_the_time_are_of_the_same_reports(tmp_path):
     """First a report of ten slow steps, then nineteen of a hundred quick ones, of which the newest is one."""
     writer = EventWriter(tmp_path / "a", clock=lambda: NOW)
-    reports = [(0.48, 240_000.0), *[(0.001, 50.0)] * 19]
-    for at, (ratio, per_step_us) in enumerate(reports):
+    for at, (ratio, per_step_us) in enumerate([(0.48, 240_000.0), *[(0.001, 50.0)] * 19]):
         writer.scalar("stepscope/overhead_ratio", ratio, 10 + 100 * at, NOW + 5 + 5 * at)
         writer.scalar("stepscope/overhead_us_per_step", per_step_us, 10 + 100 * at, NOW + 5 + 5 * at)
     writer.close()

@@ -60,8 +60,7 @@ class Maker:
         return file
 
     def session_start(self, file: Path, step: int, wall: float) -> None:
-        log = SessionLog(SessionStatus.START)
-        self.append(file, Event(START + wall, step, session_log=log))
+        self.append(file, Event(START + wall, step, session_log=SessionLog(SessionStatus.START)))
 
     def info(self, file: Path, *, wall: float = 0.0, **facts: object) -> None:
         """Append what a Stepscope run says about itself."""

@@ -149,8 +149,7 @@ def test_a_grown_file_goes_on_from_the_cached_position(logs, monkeypatch):
 
 def test_a_cached_file_is_followed_while_open(logs):
     log = store.open(logs.root)
-    file = next((logs.root / "b").iterdir())
-    logs.points(file, "loss", [(30, 40, 3.0)])
+    logs.points(next((logs.root / "b").iterdir()), "loss", [(30, 40, 3.0)])
     assert "loss" in log.refresh().changed["b"]
     assert log.run("b").columns("loss")[0].step.tolist() == list(range(31))
     assert repr(everything(log)) == repr(everything(logs.open(cache=False)))
@@ -406,8 +405,7 @@ def test_large_columns_are_mapped(make, monkeypatch):
     [series] = store.open(make.root).run("a").columns("loss")
     assert series.step.tolist() == list(range(1000))
     assert not series.step.flags.writeable
-    view = buckets([series], buckets=10, smoothing=0.5)
-    assert view.total_points == 1000
+    assert buckets([series], buckets=10, smoothing=0.5).total_points == 1000
 
 
 def test_two_processes_may_write_at_once(logs):
@@ -422,8 +420,7 @@ def test_two_processes_may_write_at_once(logs):
 
 def test_what_the_hp_plugin_declares_is_kept(make, untouched):
     proto = plugin_data_pb2.HParamsPluginData()
-    metric = proto.experiment.metric_infos.add(display_name="Loss")
-    metric.name.tag = "loss"
+    proto.experiment.metric_infos.add(display_name="Loss").name.tag = "loss"
     file = make.line("a", "loss", range(30))
     plugin = Metadata.of("hparams", proto.SerializeToString(), data_class=2)
     make.append(file, Event(make.START, 0, summary=Summary([Value("_hparams_/experiment", metadata=plugin)])))

@@ -133,8 +133,7 @@ def test_several_attempts_of_one_file_of_another_tool(tmp_path):
     folder = tmp_path / "runs" / "x"
     with_sessions = EventWriter(folder, clock=lambda: 1_000.0)
     for start in (0, 3):
-        event = Event(1000.0 + start, start, session_log=SessionLog(SessionStatus.START))
-        with_sessions.event(event)
+        with_sessions.event(Event(1000.0 + start, start, session_log=SessionLog(SessionStatus.START)))
         for step in range(start, start + 5):
             with_sessions.scalar("loss", float(step), step, 1000.0 + step)
     with_sessions.close()
@@ -163,10 +162,8 @@ def test_a_damaged_file_says_the_same_damage(tmp_path):
 def test_a_store_takes_and_gives_it(tmp_path, memory_store):
     record(tmp_path / "runs" / "x")
     before = seen(tmp_path / "runs")
-    found = compact(str(tmp_path / "runs"), "memory://bucket/out", processes=1)
-    assert found.failed == []
-    after = seen("memory://bucket/out")
-    assert after == before
+    assert compact(str(tmp_path / "runs"), "memory://bucket/out", processes=1).failed == []
+    assert seen("memory://bucket/out") == before
     again = compact("memory://bucket/out", str(tmp_path / "again"), processes=1)
     assert again.done == []  # it is compacted already
 
@@ -289,8 +286,7 @@ def test_profiles_go_with_runs_from_one_store_to_another(tmp_path, memory_store)
     for path in (tmp_path / "runs").rglob("*"):
         if path.is_file():
             memory_store.pipe(f"/bucket/a/{path.relative_to(tmp_path / 'runs')}", path.read_bytes())
-    found = compact("memory://bucket/a", "memory://bucket/b", processes=1)
-    assert found.failed == []
+    assert compact("memory://bucket/a", "memory://bucket/b", processes=1).failed == []
     assert memory_store.cat_file("/bucket/b/x/profiles/step-1.json") == b"{}"
     have, want = seen("memory://bucket/b")["x"], seen(tmp_path / "runs")["x"]
     assert have["scalars"] == want["scalars"]
@@ -342,8 +338,7 @@ class Flips(MemoryFileSystem):
 def test_a_store_that_alters_a_byte_is_noticed_and_nothing_is_deleted(tmp_path, memory_store, capsys):
     fsspec.register_implementation("flipstore", Flips, clobber=True)
     Flips.store.clear()
-    folder = tmp_path / "runs" / "x"
-    with ss.Run(folder) as run:
+    with ss.Run(tmp_path / "runs" / "x") as run:
         run.scalar("loss", 1.0, 0)
     before = seen(tmp_path / "runs")
     assert main(["compact", str(tmp_path / "runs"), "flipstore://b/out", "--remove", "--workers", "1"]) == 1
@@ -522,8 +517,7 @@ def test_processes_and_a_cluster_do_the_same(tmp_path, monkeypatch, capsys):
         record(tmp_path / "runs" / name, attempts=1, points=20)
     before = seen(tmp_path / "runs")
     assert main(["compact", str(tmp_path / "runs"), str(tmp_path / "pool"), "--workers", "2", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert len(told["done"]) == 6
+    assert len(json.loads(capsys.readouterr().out)["done"]) == 6
     assert seen(tmp_path / "pool") == before
     asked = []
     monkeypatch.setattr(workers, "LAST_CLUSTER", "none")

@@ -48,8 +48,7 @@ GROUPS = [
 @pytest.mark.parametrize(("tags", "expected"), GROUPS)
 def test_which_tags_share_a_chart(tags, expected):
     for order in (tags, tags[::-1]):
-        found = groups(order)
-        assert [[tag for tag, _ in group.lines] for group in found] == expected
+        assert [[tag for tag, _ in group.lines] for group in groups(order)] == expected
 
 
 def test_every_tag_is_on_one_chart():

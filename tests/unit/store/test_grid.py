@@ -38,8 +38,7 @@ def test_a_grid_of_steps_loses_hardly_more_than_a_fifth(begin, length, buckets):
 
 @pytest.mark.parametrize(("steps", "buckets", "starts"), [(9, 10, 10), (9, 5, 5), (10, 5, 4), (0, 3, 1)])
 def test_a_few_steps_have_buckets_of_whole_steps(steps, buckets, starts):
-    grid = whole_grid(0, steps, buckets)
-    assert len(grid.starts) == starts
+    assert len(whole_grid(0, steps, buckets).starts) == starts
 
 
 def test_a_single_bucket_holds_everything():

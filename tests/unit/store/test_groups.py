@@ -66,8 +66,7 @@ def test_each_group_has_its_line_on_common_x():
 
 
 def test_many_points_count_with_the_mean_of_their_bucket():
-    rng = np.random.default_rng(7)
-    values = rng.normal(size=(3, 4000)).astype(np.float32)
+    values = np.random.default_rng(7).normal(size=(3, 4000)).astype(np.float32)
     found = means([line(str(at), range(4000), row) for at, row in enumerate(values)], buckets=50)
     [group] = found.groups
     starts = np.searchsorted(np.arange(4000), found.view.x - (found.view.x[1] - found.view.x[0]) / 2)

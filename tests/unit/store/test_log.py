@@ -125,8 +125,7 @@ def test_runs_disappear(make):
     make.line("b", "loss", range(3))
     log = make.open()
     shutil.rmtree(make.root / "a")
-    changes = log.refresh()
-    assert (changes.removed, [run.name for run in log.runs()]) == (["a"], ["b"])
+    assert (log.refresh().removed, [run.name for run in log.runs()]) == (["a"], ["b"])
     assert log.changes_since(1).removed == ["a"]
     make.line("a", "other", range(2))
     assert log.refresh().added == ["a"]
@@ -148,8 +147,7 @@ def test_a_replaced_file_is_noticed(make, longer):
     file = make.line("a", "loss", range(10))
     log = make.open()
     make.line("a", "accuracy", range(20 if longer else 5), wall=30, name="other").replace(file)
-    changes = log.refresh()
-    assert changes.changed == {"a": {"loss", "accuracy"}}
+    assert log.refresh().changed == {"a": {"loss", "accuracy"}}
     run = log.run("a")
     assert run.tags() == ["accuracy"]
     assert run.num_points() == (20 if longer else 5)

@@ -117,8 +117,7 @@ def test_wall_times_that_are_no_date_are_none_of_the_runs_and_break_no_listing(t
     ],
 )
 def test_a_tensor_that_is_no_histogram_is_counted_and_left_out(tensor, tmp_path):
-    about = Metadata.of("histograms")
-    write_events(tmp_path, [said(1, Value("h", tensor=tensor, metadata=about))])
+    write_events(tmp_path, [said(1, Value("h", tensor=tensor, metadata=Metadata.of("histograms")))])
     with ss.open(tmp_path) as log:
         run = log.run(".")
         assert run.records() == []
@@ -139,8 +138,7 @@ def test_a_value_that_changes_after_it_was_listed_says_so(tmp_path):
 
 
 def test_well_formed_files_have_no_such_problem(tmp_path):
-    torch = pytest.importorskip("torch.utils.tensorboard")
-    with torch.SummaryWriter(str(tmp_path)) as writer:
+    with pytest.importorskip("torch.utils.tensorboard").SummaryWriter(str(tmp_path)) as writer:
         writer.add_histogram("h", np.arange(9.0), 0)
         writer.add_histogram_raw("raw", 0, 0, 0, 0, 0, [], [], 0)
         writer.add_scalar("s", 1.0, 0, new_style=True)

@@ -78,8 +78,7 @@ PAUSES = {
 @pytest.mark.parametrize("name", PAUSES)
 def test_time_left_holds_what_comes(name, every):
     step = np.arange(2000)
-    noise = np.random.default_rng(1).gamma(4.0, 0.0025, len(step))
-    end = np.cumsum(noise + PAUSES[name](step))
+    end = np.cumsum(np.random.default_rng(1).gamma(4.0, 0.0025, len(step)) + PAUSES[name](step))
     right = []
     for now in range(400, 2000, 37):
         found = time_left(1999 - now, step[:now:every], end[:now:every])

@@ -81,8 +81,7 @@ def test_a_file_that_is_whole_stands_for_its_pieces(bucket):
 def test_pieces_go_on_where_a_file_ends(bucket):
     (bucket.root / "a" / NAME).write_bytes(WHOLE[: ENDS[3]])
     bucket(3, 9)
-    found = Assembler(str(bucket.root)).whole(EventFileTree(str(bucket.root)).scan())
-    [path] = found["a"]
+    [path] = Assembler(str(bucket.root)).whole(EventFileTree(str(bucket.root)).scan())["a"]
     assert not path.startswith(str(bucket.root))
     assert steps_of(bucket.root) == list(range(9))
 

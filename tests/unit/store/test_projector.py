@@ -45,8 +45,7 @@ def test_what_a_run_records_is_found_with_its_labels(tmp_path):
 
 
 def test_what_torch_writes_is_read(tmp_path):
-    tensorboard = pytest.importorskip("torch.utils.tensorboard")
-    writer = tensorboard.SummaryWriter(str(tmp_path / "t"))
+    writer = pytest.importorskip("torch.utils.tensorboard").SummaryWriter(str(tmp_path / "t"))
     vectors = np.random.default_rng(0).normal(size=(6, 4)).astype("f4")
     writer.add_scalar("x", 1.0, 0)
     writer.add_embedding(
@@ -86,8 +85,7 @@ def test_nothing_outside_the_log_directory_is_read(opened, tmp_path, path):
 
     (tmp_path / "log" / "a" / "link.tsv").symlink_to(tmp_path / "secret.tsv")
     os.mkfifo(tmp_path / "log" / "a" / "pipe")
-    log = opened(f'embeddings {{ tensor_name: "e" tensor_path: "{path}" }}')
-    [found] = embeddings_of(log, "a")
+    [found] = embeddings_of(opened(f'embeddings {{ tensor_name: "e" tensor_path: "{path}" }}'), "a")
     with pytest.raises(EventFileError, match=r"lies outside|is not there"):
         matrix_of((tmp_path / "log").resolve(), found)
 

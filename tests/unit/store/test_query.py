@@ -130,8 +130,7 @@ def test_one_x_only():
 
 def test_steps_beyond_the_exact_range_of_floats():
     base = 2**60
-    steps = [base + step for step in range(300)]
-    view = buckets([line(steps, range(300))], buckets=100)
+    view = buckets([line([base + step for step in range(300)], range(300))], buckets=100)
     assert view.lines[0].columns["count"].tolist() == [3] * 100 or view.total_points == 300
     assert int(view.lines[0].columns["count"].sum()) == 300
     edge = buckets([line([-(2**63), 2**63 - 1] * 10)], buckets=5)
@@ -140,8 +139,7 @@ def test_steps_beyond_the_exact_range_of_floats():
 
 def test_unsorted_steps_are_taken_in_recorded_order():
     step = np.array([5, 900, 3, 4, 901] * 100)
-    view = buckets([line(step, range(500))], buckets=10, x0=0, x1=999)
-    columns = view.lines[0].columns
+    columns = buckets([line(step, range(500))], buckets=10, x0=0, x1=999).lines[0].columns
     assert (columns["first"][0], columns["last"][0]) == (0, 498)
     assert (columns["first"][-1], columns["last"][-1]) == (1, 499) or columns["count"][-1] == 0
     assert int(columns["count"].sum()) == 500

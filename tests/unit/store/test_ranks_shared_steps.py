@@ -123,8 +123,7 @@ def test_a_worker_is_named_from_where_it_became_slow(tmp_path):
     said = verdict(load_ranks(tmp_path))
     found = re.match(r"rank 2.* since step (\d+) of its own: \S+ ms", said)
     assert found, said
-    since = int(found[1])
-    assert since == pytest.approx(300, abs=5)
+    assert int(found[1]) == pytest.approx(300, abs=5)
 
 
 def test_two_slow_workers_are_named_together(tmp_path):

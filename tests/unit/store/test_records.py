@@ -71,8 +71,7 @@ def test_a_growing_file_is_followed(tmp_path):
         assert (len(series), series.step.tolist()) == (1, [0])
         put(writer, text.value("t", "two"), 1)
         put(writer, text.value("u", "new"), 1)
-        changes = log.refresh()
-        assert changes.changed == {"run": {"t", "u"}}
+        assert log.refresh().changed == {"run": {"t", "u"}}
         [series] = log.run("run").record("t")
         assert [value.item() for value in series] == ["one", "two"]
         assert series.wall.tolist() == [1.7e9, 1.7e9 + 1]
@@ -94,8 +93,7 @@ def test_a_run_of_images_alone_has_writers_and_attempts(tmp_path):
 
 def restarted(make, *, texts=(), losses=()):
     """A run of ten steps with texts at 2 and 8, started again at step 6."""
-    first = make.line("a", "loss", range(10))
-    make.append(first, *(said(make, step, 10 + step) for step in (2, 8)))
+    make.append(make.line("a", "loss", range(10)), *(said(make, step, 10 + step) for step in (2, 8)))
     second = make.file("a/events.out.tfevents.1700000100.host.2.0", wall=make.START + 100)
     make.session_start(second, 6, 101)
     make.points(second, "loss", [(step, 101 + step, 1) for step in losses])

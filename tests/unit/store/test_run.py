@@ -68,8 +68,7 @@ def test_a_tag_that_was_not_recorded_again_is_not_superseded(make):
 
 
 def test_a_session_start_says_for_all_tags_where_it_goes_on(make):
-    first = make.line("a", "loss", range(10))
-    make.points(first, "eval", [(4, 11, 1), (8, 12, 1)])
+    make.points(make.line("a", "loss", range(10)), "eval", [(4, 11, 1), (8, 12, 1)])
     second = make.file("a/events.out.tfevents.1700000100.host.2.0", wall=make.START + 100)
     make.session_start(second, 6, 101)
     make.points(second, "loss", [(7, 102, 1)])
@@ -198,15 +197,13 @@ def test_hyper_parameters_of_other_tools_are_the_config(make):
 
 def with_hyper_parameters(make, path, **hparams):
     file = make.line(path, "hparam/accuracy", range(1))
-    value = start_value(hparams, start_time_secs=1.0)
-    make.append(file, Event(make.START, 0, summary=Summary([value])))
+    make.append(file, Event(make.START, 0, summary=Summary([start_value(hparams, start_time_secs=1.0)])))
 
 
 def test_hyper_parameters_in_a_directory_named_by_the_time_speak_of_the_run_above(make):
     make.line("a", "loss", range(3))
     with_hyper_parameters(make, "a/1700000000.1234567", lr=0.1)
-    log = make.open()
-    assert {run.name: run.base for run in log.runs()} == {"a": "a", "a/1700000000.1234567": "a"}
+    assert {run.name: run.base for run in make.open().runs()} == {"a": "a", "a/1700000000.1234567": "a"}
 
 
 def test_several_such_directories_are_trials_of_their_own(make):
@@ -278,8 +275,7 @@ def test_the_placeholder_of_lightning_is_not_a_metric(make):
     ("tag", "step", "value"), [("hp_metric", 3, -1.0), ("hp_metric", 0, -2.0), ("x", 0, -1.0)]
 )
 def test_other_first_values_are_metrics(make, tag, step, value):
-    file = make.line("a", "loss", range(3))
-    make.points(file, tag, [(step, 0.0, value)])
+    make.points(make.line("a", "loss", range(3)), tag, [(step, 0.0, value)])
     assert make.open().run("a").columns(tag)[0].value.tolist() == [value]
 
 
@@ -352,8 +348,7 @@ def test_a_log_of_an_earlier_year_that_was_copied_now_is_not_running(make, facts
     file = make.line("a", "loss", range(3))
     if facts:
         make.info(file, **facts)
-    year = 365 * 86_400.0
-    now = make.dated(file, year) + 5
+    now = make.dated(file, 365 * 86_400.0) + 5
     run = make.open().run("a")
     assert run.condition(now=now)[0] == state
     assert run.written == make.START + 3
@@ -405,8 +400,7 @@ def test_pace_and_time_left(make):
 
 
 def test_a_finished_run_has_no_time_left(make):
-    file = make.line("a", "loss", range(30))
-    make.info(file, status="finished", total_steps=100)
+    make.info(make.line("a", "loss", range(30)), status="finished", total_steps=100)
     assert make.open().run("a").time_left is None
 
 
@@ -440,8 +434,7 @@ def test_the_training_part_stands_for_a_family_without_a_run_above(make):
 
 
 def test_curves_of_add_scalars_are_parts_of_one_run(tmp_path):
-    tensorboard = pytest.importorskip("torch.utils.tensorboard")
-    with tensorboard.SummaryWriter(tmp_path / "a") as writer:
+    with pytest.importorskip("torch.utils.tensorboard").SummaryWriter(tmp_path / "a") as writer:
         for step in range(3):
             writer.add_scalars("task/loss", {"train": 1.0, "val": 2.0, "other": 3.0}, step)
     log = store.open(tmp_path, cache=False)

@@ -125,6 +125,5 @@ def test_how_much_each_series_is_smoothed(name, tmp_path):
                 run.scalar(tag, 1 / (1 + step), step=step)
     with store.open(tmp_path, cache=False) as log:
         [run] = log.runs()
-        series = [each for tag in points for each in run.columns(tag)]
-        found = smooth.weights_of(series, [run], 0.6)
+        found = smooth.weights_of([each for tag in points for each in run.columns(tag)], [run], 0.6)
     assert dict(zip(points, found, strict=True)) == pytest.approx(weights)

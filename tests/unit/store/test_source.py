@@ -16,15 +16,13 @@ def test_only_equal_columns_are_shared():
     kept = {}
     first = shared(np.array([0, 1, 5, 9]), kept)
     assert shared(np.array([0, 1, 5, 9]), kept) is first
-    other = shared(np.array([0, 4, 5, 9]), kept)
-    assert other.tolist() == [0, 4, 5, 9]
+    assert shared(np.array([0, 4, 5, 9]), kept).tolist() == [0, 4, 5, 9]
     assert shared(np.array([0, 1, 5, 9]), kept) is first
     assert shared(np.array([0, 1, 5, 9], np.int32), kept).dtype == np.int32
 
 
 def test_a_part_of_a_column_is_not_kept_as_it_is():
-    every = np.arange(1000)
-    part = shared(every[10:20], {})
+    part = shared(np.arange(1000)[10:20], {})
     assert part.base is None
     assert part.tolist() == list(range(10, 20))
 

@@ -78,8 +78,7 @@ def test_a_full_file_whose_facts_are_lost_is_of_the_process_that_its_name_tells(
 
 def test_equal_times_prove_nothing_and_count_as_side_by_side(make):
     for number in (1, 2):
-        file = make.file(f"a/{name(0, number)}")
-        make.points(file, "loss", [(step, 0, step) for step in range(3)])
+        make.points(make.file(f"a/{name(0, number)}"), "loss", [(step, 0, step) for step in range(3)])
     assert layout(make.open().run("a")) == {"host.1": [(1, 0)], "host.2": [(1, 0)]}
 
 
@@ -121,8 +120,7 @@ def test_suffixes_keep_writers_apart(make):
 
 
 def test_a_recorded_attempt_counts_where_earlier_files_are_gone(make):
-    file = make.line("a", "loss", range(5))
-    make.info(file, attempt=3)
+    make.info(make.line("a", "loss", range(5)), attempt=3)
     assert layout(make.open().run("a")) == {"host.1": [(3, 0)]}
 
 

@@ -215,8 +215,7 @@ def test_a_timeline_of_a_gpu_counts_each_kernel_once(load):
     events += [compute(pid, name, "Conv2D", at, length) for pid in (0, 1) for name, at, length in kernels]
     events += [compute(pid, "edge_1", "MEMCPYHtoD", start + 12, 3) for pid in (1, 2)]
     trace = load(events, "timeline-1.json")
-    names = [trace.scopes.text(int(number)) for number in trace.scope]
-    assert names == ["a", "b", "edge_1"]
+    assert [trace.scopes.text(int(number)) for number in trace.scope] == ["a", "b", "edge_1"]
     assert [Kind(kind).name for kind in trace.kind] == ["KERNEL", "KERNEL", "MEMCPY"]
     assert [(lane.device, lane.stream) for lane in trace.lanes] == [(0, 13)]
 

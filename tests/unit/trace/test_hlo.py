@@ -27,8 +27,7 @@ def program(*computations, frames=None):
     proto = message("HloProto")()
     proto.hlo_module.name = b"jit_step"
     for number, instructions in enumerate(computations):
-        part = proto.hlo_module.computations.add(id=number)
-        part.instructions.extend(instructions)
+        proto.hlo_module.computations.add(id=number).instructions.extend(instructions)
     if frames is not None:
         proto.hlo_module.stack_frame_index.CopyFrom(frames)
     return read_program(proto.SerializeToString())
@@ -151,8 +150,7 @@ def test_a_shape_without_a_size_makes_traffic_unknown():
     opaque = instruction(1, "x", "parameter", message("HloShape")(element_type=14))
     token = instruction(2, "t", "parameter", shape(TOKEN))
     one = instruction(3, "f", "custom-call", shape(F32, 2), (1,))
-    other = instruction(4, "g", "custom-call", shape(F32, 2), (2,))
-    made = program([opaque, token, one, other])
+    made = program([opaque, token, one, instruction(4, "g", "custom-call", shape(F32, 2), (2,))])
     assert (made.instruction("f").bytes, made.instruction("g").bytes) == (-1, 8)
 
 
@@ -174,5 +172,4 @@ def test_jax_counts_the_same_work():
 
 
 def _entry(module):
-    last = max(module.computations, key=lambda each: each.id)
-    return [each.name for each in last.instructions]
+    return [each.name for each in max(module.computations, key=lambda each: each.id).instructions]

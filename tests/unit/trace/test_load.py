@@ -196,8 +196,7 @@ def test_run_metadata_from_a_file_and_from_event_files(tmp_path):
 
 def gpu_run_metadata(*, streams=True, everything=True):
     """Write two kernels of 1 and 2 ms and a copy of 0.5 ms as TensorFlow 1's tracer of GPUs does."""
-    config_pb2 = pytest.importorskip("tensorboard.compat.proto.config_pb2")
-    run = config_pb2.RunMetadata()
+    run = pytest.importorskip("tensorboard.compat.proto.config_pb2").RunMetadata()
     kernels, copies = [("a", 0, 1000), ("b", 1000, 2000)], [("c", 3000, 500)]
     devices = {"/job:localhost/replica:0/task:0/device:GPU:0": [("a", 0, 100), ("b", 100, 100)]}
     if everything:

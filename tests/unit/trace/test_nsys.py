@@ -209,6 +209,5 @@ def test_idleness_is_not_said_where_neither_a_device_nor_operators_were_recorded
 
 
 def test_idleness_is_said_where_a_device_was_recorded(tmp_path):
-    trace = ss.load_trace(export(tmp_path / "a.sqlite", TABLES), cache=False)
-    (step,) = breakdown(trace).steps
+    (step,) = breakdown(ss.load_trace(export(tmp_path / "a.sqlite", TABLES), cache=False)).steps
     assert step.parts_ns["idle"] > 0

@@ -38,8 +38,7 @@ def path(request, tmp_path):
     found = tmp_path / "odd.pt.trace.json"
     spread = {"rank": 0, "world_size": 10**12, "backend": "\ud800"}
     events = [*EVENTS, ODD[request.param]]
-    document = {"schemaVersion": 1, "distributedInfo": spread, "traceEvents": events}
-    found.write_text(json.dumps(document))
+    found.write_text(json.dumps({"schemaVersion": 1, "distributedInfo": spread, "traceEvents": events}))
     return found
 
 
@@ -56,8 +55,7 @@ def test_every_command_answers(path, command, tmp_path, capsys):
 def test_every_event_has_a_name_and_every_text_can_be_written(path):
     trace = load_trace(path, cache=False)
     assert (trace.name >= 0).all()
-    frame = trace.frame()
-    assert frame["name"].null_count() == 0
+    assert trace.frame()["name"].null_count() == 0
     for lane in trace.lanes:
         (lane.process + lane.thread).encode()
 

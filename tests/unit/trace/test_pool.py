@@ -32,8 +32,7 @@ def files(tmp_path):
 
 
 def test_the_same_in_the_same_order(files):
-    found = list(pool.read_many(files, cache=False, processes=3))
-    for path, trace in zip(files, found, strict=True):
+    for path, trace in zip(files, list(pool.read_many(files, cache=False, processes=3)), strict=True):
         alone = load_file(path, cache=False)
         assert (len(trace), trace.ranks, trace.sources) == (len(alone), alone.ranks, alone.sources)
         assert (trace.start_ns == alone.start_ns).all()

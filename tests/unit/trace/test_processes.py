@@ -83,8 +83,7 @@ def test_rocprof_before_version_3(tmp_path):
         "hipLaunchKernel": "RUNTIME_CALL", "gemm": "KERNEL", "ncclKernel_AllReduce": "COLLECTIVE",
         "hcCommandMemcpyHostToDevice": "MEMCPY", "forward": "ANNOTATION",
     }  # fmt: skip
-    gemm = int(trace.named("gemm")[0])
-    assert trace.name_of(int(trace.launch[gemm])) == "hipLaunchKernel"
+    assert trace.name_of(int(trace.launch[int(trace.named("gemm")[0])])) == "hipLaunchKernel"
 
 
 def test_other_chrome_traces_are_not_guessed_at(tmp_path):

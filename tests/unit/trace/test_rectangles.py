@@ -63,8 +63,7 @@ def test_merged_rectangles_are_named_after_their_longest_event(timeline):
 
 def test_lanes_and_depths_can_be_chosen(timeline):
     end = int(timeline.trace.end_ns.max())
-    found = timeline.query(0, end, pixels=100, lanes=[1])
-    assert set(found.lane.tolist()) == {1}
+    assert set(timeline.query(0, end, pixels=100, lanes=[1]).lane.tolist()) == {1}
     assert set(timeline.query(0, end, pixels=100, lanes=[0], deepest=0).depth.tolist()) == {0}
     assert timeline.depth(0) == 2
     assert len(timeline.query(0, end, pixels=100, lanes=[])) == 0

@@ -157,8 +157,7 @@ def test_a_free_is_of_the_size_that_was_allocated_there(tmp_path):
 
 
 def test_each_process_is_a_rank(tmp_path):
-    trace = load(tmp_path, process(**WHOLE), process(**WHOLE))
-    assert trace.ranks == (0, 1)
+    assert load(tmp_path, process(**WHOLE), process(**WHOLE)).ranks == (0, 1)
 
 
 def test_nothing_recorded_is_said(tmp_path):

@@ -69,8 +69,7 @@ def test_a_mark_that_came_late_moves_no_stack(traced) -> None:
     ],
 )
 def test_a_wait_for_a_processor_is_counted_where_it_took_place(ran, queued, expected) -> None:
-    length = np.full(len(ran), 10)
-    runnable, told = settled(length, np.array(ran) + np.array(queued), np.array(queued))
+    runnable, told = settled(np.full(len(ran), 10), np.array(ran) + np.array(queued), np.array(queued))
     assert told.tolist() == expected
     assert (runnable - told).tolist() == ran
 

@@ -172,8 +172,7 @@ def test_gpu_and_host(tmp_path):
 
 
 def test_a_line_whose_clock_is_unix_time(tmp_path):
-    plane = Plane("/host:CPU").line("t", START, [("a", 5000, 1000, {})]).encode()
-    trace = load(tmp_path, plane, task())
+    trace = load(tmp_path, Plane("/host:CPU").line("t", START, [("a", 5000, 1000, {})]).encode(), task())
     assert (trace.clock, trace.origin_ns) == ("unix", START + 5)
 
 

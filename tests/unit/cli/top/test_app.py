@@ -187,8 +187,7 @@ def test_only_the_number_keys_open_panes_in_a_small_terminal(log):
 
 def test_a_run_of_ten_million_points_is_drawn_in_buckets(log):
     board = Board(log)
-    chart = board.charts(["good"])[0]
-    drawn = board.draw(chart, ["good"], 20, "step", 0.0)
+    drawn = board.draw(board.charts(["good"])[0], ["good"], 20, "step", 0.0)
     assert all(len(trace.x) <= 4 * 20 for trace in drawn.traces)
 
 
@@ -229,8 +228,7 @@ def test_in_a_real_terminal(logs):
     process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment)
     os.close(terminal)
     try:
-        seen = read_until(head, "train/loss")
-        assert "job" in seen
+        assert "job" in read_until(head, "train/loss")
         os.write(head, b"q")
         read_until(head, None)
         assert process.wait(30) == 0

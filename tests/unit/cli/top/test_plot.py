@@ -43,8 +43,7 @@ def test_values_that_are_not_finite_break_the_line():
 
 
 def test_buckets_reach_from_least_to_greatest():
-    rows = dots(plot([trace(0, 0, high=[1, 1], x=[0, 1])], 60, 9))
-    assert all(0 in row for row in rows)
+    assert all(0 in row for row in dots(plot([trace(0, 0, high=[1, 1], x=[0, 1])], 60, 9)))
 
 
 def test_a_log_axis_leaves_out_what_it_cannot_show():
@@ -56,8 +55,7 @@ def test_a_log_axis_leaves_out_what_it_cannot_show():
 
 
 def test_a_constant_is_drawn_in_the_middle():
-    rows = dots(plot([trace(5, 5, 5)], 60, 10))
-    assert [at for at, row in enumerate(rows) if row] == [4]
+    assert [at for at, row in enumerate(dots(plot([trace(5, 5, 5)], 60, 10))) if row] == [4]
 
 
 def test_lines_keep_their_colours():

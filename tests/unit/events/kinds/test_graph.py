@@ -64,8 +64,7 @@ def test_the_cost_of_a_node_is_from_its_first_start_to_its_last_end():
         graph.NodeCost("a", 10.4, 25.6, 4096, [(2, 3)], "cuda:0"),
         graph.NodeCost("b", 40.0, 0.2, None, (), "cpu"),
     ]
-    made = decode(graph.RunMetadata, graph.run_metadata(costs))
-    gpu, cpu = made.step_stats.dev_stats
+    gpu, cpu = decode(graph.RunMetadata, graph.run_metadata(costs)).step_stats.dev_stats
     assert (gpu.device, cpu.device) == ("/device:GPU:0", "/device:CPU:0")
     [a] = gpu.node_stats
     assert (a.all_start_micros, a.op_start_rel_micros, a.op_end_rel_micros, a.all_end_rel_micros) == (

@@ -25,8 +25,7 @@ def test_values_are_counted_in_buckets_of_one_width(count):
 
 
 def test_where_all_values_are_equal_the_last_bucket_counts():
-    rows = histogram.rows_of(np.full(7, 2.5), 3)
-    assert rows.tolist() == [[2.5, 2.5, 0], [2.5, 2.5, 0], [2.5, 2.5, 7]]
+    assert histogram.rows_of(np.full(7, 2.5), 3).tolist() == [[2.5, 2.5, 0], [2.5, 2.5, 0], [2.5, 2.5, 7]]
     assert histogram.rows_of(np.empty(0), 3).tolist() == [[0, 0, 0]] * 3
     assert histogram.rows_of(np.ones(3), 0).shape == (0, 3)
 

@@ -25,8 +25,7 @@ from stepscope.events.kinds import media
 @pytest.mark.parametrize("size", [(1, 1), (3, 700), (300, 2)])
 def test_a_picture_says_its_size(mode, options, layout, size):
     out = io.BytesIO()
-    colour = 100 if mode == "P" else (200, 10, 30, 100)[: len(mode)]
-    Image.new(mode, size, colour).save(out, **options)
+    Image.new(mode, size, 100 if mode == "P" else (200, 10, 30, 100)[: len(mode)]).save(out, **options)
     data = out.getvalue()
     assert layout in data[12:16]
     assert tuple(media.size(data)) == size

@@ -48,8 +48,7 @@ def test_it_saves_by_steps_done_and_at_the_end(real):
 
 def test_at_the_end_it_saves_nothing_twice_nor_where_it_shall_not(real):
     saver, other = Saver(), Saver()
-    hooks = [ss.CheckpointHook(saver, 5), ss.CheckpointHook(other, 4, at_end=False)]
-    with real(hooks=hooks) as run:
+    with real(hooks=[ss.CheckpointHook(saver, 5), ss.CheckpointHook(other, 4, at_end=False)]) as run:
         list(run.steps(range(10)))
     assert (saver.done, other.done) == ([5, 10], [4, 8])
 
@@ -153,8 +152,7 @@ def test_its_time_is_neither_a_steps_nor_ours(fake, time):
 
 def test_by_default_every_ten_minutes(fake, time):
     saver = Saver()
-    run = fake(hooks=[ss.CheckpointHook(saver)])
-    for _ in run.steps(range(30)):
+    for _ in fake(hooks=[ss.CheckpointHook(saver)]).steps(range(30)):
         time.pass_(60)
     assert saver.done == [10, 20, 30]
 

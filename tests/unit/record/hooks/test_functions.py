@@ -80,22 +80,19 @@ def test_arguments_that_cannot_be_right(arguments, message):
 
 def test_summaries_are_saved_at_the_first_step_and_every_so_many(fake):
     calls = []
-    run = fake(hooks=[ss.SummarySaverHook(calls.append, 10)])
-    list(run.steps(range(25)))
+    list(fake(hooks=[ss.SummarySaverHook(calls.append, 10)]).steps(range(25)))
     assert calls == [0, 10, 20]
 
 
 def test_the_first_step_may_be_left_out(fake):
     calls = []
-    run = fake(hooks=[ss.SummarySaverHook(calls.append, 10, first=False)])
-    list(run.steps(range(25)))
+    list(fake(hooks=[ss.SummarySaverHook(calls.append, 10, first=False)]).steps(range(25)))
     assert calls == [10, 20]
 
 
 def test_summaries_by_seconds(fake, time):
     calls = []
-    run = fake(hooks=[ss.SummarySaverHook(calls.append, every_secs=5)])
-    for _ in run.steps(range(12)):
+    for _ in fake(hooks=[ss.SummarySaverHook(calls.append, every_secs=5)]).steps(range(12)):
         time.pass_(1)
     assert calls == [0, 5, 10]
 

@@ -30,8 +30,7 @@ def train(run, time, steps, *, waiting=0.0, logged=True, drain=True):
 
 
 def test_a_line_tells_progress_values_speed_and_time_left(fake, time, told):
-    run = fake(total_steps=200, hooks=[ss.LoggingHook(10, to=told.append)])
-    train(run, time, range(20))
+    train(fake(total_steps=200, hooks=[ss.LoggingHook(10, to=told.append)]), time, range(20))
     assert told == [
         "step 10/200 5 % · train/loss 0.1 · 1 steps/s · 3 min 10 s left",
         "step 20/200 10 % · train/loss 0.05 · 1 steps/s · 3 min left",
@@ -40,8 +39,7 @@ def test_a_line_tells_progress_values_speed_and_time_left(fake, time, told):
 
 def test_values_are_those_of_the_lines_own_step(fake, time, told):
     """Though later ones are known by the time that it is written."""
-    run = fake(hooks=[ss.LoggingHook(10, to=told.append)])
-    train(run, time, range(19))
+    train(fake(hooks=[ss.LoggingHook(10, to=told.append)]), time, range(19))
     assert told == ["step 10 · train/loss 0.1 · 1 steps/s"]
 
 

@@ -102,8 +102,7 @@ def test_a_scrape_of_a_running_training(trained):
 
 
 def test_a_push_of_a_running_training(trained, collector):
-    hook = ss.OtlpHook(collector.address, every_secs=0.05)
-    run = trained(hook)
+    run = trained(ss.OtlpHook(collector.address, every_secs=0.05))
     begun = len(collector.requests)
     until(lambda: len(collector.requests) > begun + 1)
     values = received(collector.requests[-1])
@@ -182,8 +181,7 @@ def test_series_beyond_the_bound_are_counted(real):
     run.scalars({f"part {number:03}": number for number in range(MAX_SCALARS + 7)}, 0)
     run.flush()
     values = parsed(scrape(hook.port))
-    scalars = [name for name in values if name[0] == "stepscope_scalar"]
-    assert len(scalars) == MAX_SCALARS
+    assert len([name for name in values if name[0] == "stepscope_scalar"]) == MAX_SCALARS
     assert values["stepscope_left_out_scalars", "run"] == 7
     assert ("stepscope_scalar", "run", "part 000") in values
 

@@ -36,8 +36,7 @@ def counted(hook):
 def test_hooks_are_called_when_they_may_have_to_act(fake, time, make, expected):
     hook = make()
     calls = counted(hook)
-    run = fake(hooks=[hook])
-    for _ in run.steps(range(410)):
+    for _ in fake(hooks=[hook]).steps(range(410)):
         time.pass_(1.0)
     assert calls == expected
 

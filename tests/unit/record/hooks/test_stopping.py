@@ -193,8 +193,7 @@ def test_ranks_that_agree_stop_after_the_same_step(tmp_path):
     for rank in range(2):
         hook = ss.StopTogetherHook(any_of_rank(rank), every_n_steps=3)
         runs.append(ss.Run(tmp_path / str(rank), rank=rank, world_size=2, hooks=[hook]))
-    loops = [run.steps(range(20)) for run in runs]
-    for number, _ in enumerate(zip(*loops, strict=True)):
+    for number, _ in enumerate(zip(*[run.steps(range(20)) for run in runs], strict=True)):
         if number == 4:
             runs[1].request_stop("loss is NaN", alone=True)
         wants[1] = runs[1].should_stop  # rank 1 has said so by the time that rank 0 asks

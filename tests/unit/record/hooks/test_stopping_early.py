@@ -12,8 +12,7 @@ NAN = float("nan")
 
 def stopped_at(fake, values, **options):
     """Number of the value after which the run wants to stop, None where it never does."""
-    hook = ss.EarlyStoppingHook("eval/loss", **options)
-    run = fake(hooks=[hook])
+    run = fake(hooks=[ss.EarlyStoppingHook("eval/loss", **options)])
     for number, value in enumerate(values):
         run.scalar("eval/loss", value, number)
         run.turn()
@@ -47,8 +46,7 @@ def test_a_baseline_must_be_reached(fake):
 
 
 def test_patience_in_steps(fake):
-    hook = ss.EarlyStoppingHook("eval/loss", patience_steps=100)
-    run = fake(hooks=[hook])
+    run = fake(hooks=[ss.EarlyStoppingHook("eval/loss", patience_steps=100)])
     for step, value in [(0, 3.0), (50, 2.0), (149, 2.0), (150, 2.0)]:
         assert not run.should_stop
         run.scalar("eval/loss", value, step)

@@ -99,8 +99,7 @@ def test_a_source_that_recovers_is_kept(fake):
 
 def test_where_memory_is_full_readings_are_dropped_and_counted(fake):
     run = fake(max_queue_bytes=0)
-    sampler = Sampler([Source({f"system/{number}": 1.0 for number in range(50)})])
-    sampler.sample(run)
+    Sampler([Source({f"system/{number}": 1.0 for number in range(50)})]).sample(run)
     assert run.problems["overflow"] > 0
     run._problems._waiting.clear()
 

@@ -55,8 +55,7 @@ def test_a_step_is_due_once():
 @given(st.integers(0, 10_000), st.integers(1, 300), st.booleans())
 def test_ranks_that_began_at_different_steps_agree(start, every, first):
     """What is due does not depend on when one began to ask, the first step aside."""
-    timer = Timer(every, first=first)
-    found = due(timer, range(start, start + 3 * every))
+    found = due(Timer(every, first=first), range(start, start + 3 * every))
     wanted = [step for step in range(start, start + 3 * every) if step % every == 0]
     if first:
         wanted = sorted({start, *wanted})

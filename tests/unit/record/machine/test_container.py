@@ -48,8 +48,7 @@ def test_the_tightest_of_nested_limits_counts(tree):
     ("words", "cpus"), [("50000", 0.5), ("50000 200000", 0.25), ("max 100000", None), ("", None)]
 )
 def test_a_quota_is_a_part_of_its_period_which_is_usually_a_tenth_of_a_second(tree, words, cpus):
-    path = tree({"cpu.max": words})
-    assert quota(ControlGroup(str(path), True)) == cpus
+    assert quota(ControlGroup(str(tree({"cpu.max": words})), True)) == cpus
 
 
 def test_version_one(tree):
@@ -96,8 +95,7 @@ def test_what_a_mount_shows_of_the_hierarchy(tree, own, root, expected):
             "cg/memory/child/x": "",
         }
     )
-    found = groups("memory", f"{path}/proc", path)
-    assert found[0].path == f"{path}{expected}"
+    assert groups("memory", f"{path}/proc", path)[0].path == f"{path}{expected}"
 
 
 @pytest.mark.parametrize("content", [{}, {"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": MODERN}])

@@ -122,8 +122,7 @@ def test_the_inner_launcher_is_believed_without_a_warning(environ, place):
 
 
 def test_what_is_overruled_is_kept():
-    role = detect(environ={**SLURM, **TORCHRUN})
-    (line,) = role.overruled
+    (line,) = detect(environ={**SLURM, **TORCHRUN}).overruled
     assert line.startswith("Slurm: rank 5 of 8 (SLURM_PROCID=5, SLURM_STEP_NUM_TASKS=8")
     assert detect(environ={**HOROVOD, **PMI}).overruled == ()  # they agree
 

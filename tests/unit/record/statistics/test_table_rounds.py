@@ -63,8 +63,7 @@ def round_of(step, values=(), *, full=True, **more):
 
 
 def drain(made):
-    closed = [each.close(20) for each in made]
-    assert closed == [True] * len(made)
+    assert [each.close(20) for each in made] == [True] * len(made)
 
 
 def test_tables_of_all_ranks_are_added_up():

@@ -106,8 +106,7 @@ def test_a_list_is_copied():
 
 
 def test_graphs_of_autograd_are_not_kept():
-    value = torch.ones(3, requires_grad=True) * 2
-    assert snapshot(value).fetch().tolist() == [2.0, 2.0, 2.0]
+    assert snapshot(torch.ones(3, requires_grad=True) * 2).fetch().tolist() == [2.0, 2.0, 2.0]
     assert snapshot(torch.ones(2, requires_grad=True)).fetch().tolist() == [1.0, 1.0]
 
 

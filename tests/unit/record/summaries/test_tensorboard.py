@@ -143,10 +143,8 @@ def test_encoded_images_stay_as_they_are(form, run, tensorboard, stored):
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "LA", "CMYK", "I;16"])
 def test_images_of_pil(mode, run, stored, picture):
-    image = Image.new(mode, (5, 4))
-    run.image("i", image)
-    found = picture(stored().record("i")[0][0].blobs[0].data)
-    assert found.shape == (4, 5, 3)
+    run.image("i", Image.new(mode, (5, 4)))
+    assert picture(stored().record("i")[0][0].blobs[0].data).shape == (4, 5, 3)
 
 
 def test_a_pil_image_that_is_drawn_on_later_is_recorded_as_it_was(run, stored, picture):
@@ -157,8 +155,7 @@ def test_a_pil_image_that_is_drawn_on_later_is_recorded_as_it_was(run, stored, p
 
 
 def test_a_figure_is_drawn_as_it_is_and_its_canvas_left_alone(run, stored, picture):
-    matplotlib = pytest.importorskip("matplotlib.figure")
-    figure = matplotlib.Figure(figsize=(2, 1), dpi=50, facecolor="lime")
+    figure = pytest.importorskip("matplotlib.figure").Figure(figsize=(2, 1), dpi=50, facecolor="lime")
     canvas = figure.canvas
     run.image("f", figure)
     figure.set_facecolor("black")
@@ -172,8 +169,7 @@ def test_several_images(run, tensorboard, stored, picture):
     batch = torch.rand(5, 3, 4, 6)
     run.images("batch", batch, max_images=3)
     run.images("list", [np.zeros((4, 6)), Image.new("L", (6, 4), 9)])
-    board = tensorboard()
-    [[width, _, *encoded]] = board.blobs("images", "batch")
+    [[width, _, *encoded]] = tensorboard().blobs("images", "batch")
     assert width == b"6"
     assert len(encoded) == 3
     expected = (batch[2].permute(1, 2, 0).numpy() * 255 + 0.5).astype(np.uint8)
@@ -200,8 +196,7 @@ def test_audio(channels, run, tensorboard, stored):
 
 @pytest.mark.parametrize("colors", [2, 200, 5000])
 def test_video_becomes_a_gif(colors, run, tensorboard, stored):
-    base = RNG.integers(0, 256, (colors, 3), np.uint8)
-    frames = base[RNG.integers(0, colors, (4, 12, 19))]
+    frames = RNG.integers(0, 256, (colors, 3), np.uint8)[RNG.integers(0, colors, (4, 12, 19))]
     run.video("v", frames, fps=20)
     [[width, height, encoded]] = tensorboard().blobs("images", "v")
     assert (width, height) == (b"19", b"12")
@@ -214,8 +209,7 @@ def test_video_becomes_a_gif(colors, run, tensorboard, stored):
             np.testing.assert_array_equal(shown, frames[number])
         else:
             assert np.abs(shown - frames[number]).mean() < 16
-    found = stored()
-    assert [(r.tag, r.kind) for r in found.records() if r.tag == "v"] == [("v", "video")]
+    assert [(r.tag, r.kind) for r in stored().records() if r.tag == "v"] == [("v", "video")]
 
 
 def test_a_larger_gif_is_decoded_whole(run, stored):
@@ -228,8 +222,7 @@ def test_a_larger_gif_is_decoded_whole(run, stored):
 def test_films_that_no_image_element_plays_are_kept_apart(run, tensorboard, stored):
     data = b"\0\0\0\x18ftypmp42" + bytes(20)
     run.video("v", data)
-    board = tensorboard()
-    assert "v" not in board.multiplexer.PluginRunToTagToContent("images").get(".", {})
+    assert "v" not in tensorboard().multiplexer.PluginRunToTagToContent("images").get(".", {})
     [blob] = stored().record("v")[0][0].blobs
     assert (blob.mime, blob.data) == ("video/mp4", data)
 
@@ -351,8 +344,7 @@ def test_hyper_parameters_metrics_and_status(run, tensorboard, stored):
         allowed_statuses=[api_pb2.STATUS_SUCCESS], start_index=0, slice_size=9, include_metrics=True,
         col_params=[api_pb2.ColParams(metric=api_pb2.MetricName(tag="score"))],
     )  # fmt: skip
-    handler = list_session_groups.Handler(board.request, context, "", request)
-    [group] = handler.run().session_groups
+    [group] = list_session_groups.Handler(board.request, context, "", request).run().session_groups
     assert group.hparams["lr"].number_value == 0.5
     assert group.hparams["flag"].bool_value is True
     assert [metric.value for metric in group.sessions[0].metric_values if metric.name.tag == "score"] == [
@@ -370,8 +362,7 @@ def test_custom_scalar_layout(run, tensorboard, stored):
     run.layout({"Losses": {"all": ["Multiline", ["loss.*"]], "band": ["Margin", ["a", "b", "c"]]}})
     board = tensorboard()
     plugin = custom_scalars_plugin.CustomScalarsPlugin(board.context)
-    shown = json.loads(plugin.layout_impl(board.request, ""))
-    charts = shown["category"][0]["chart"]
+    charts = json.loads(plugin.layout_impl(board.request, ""))["category"][0]["chart"]
     assert [chart["title"] for chart in charts] == ["all", "band"]
     assert charts[0]["multiline"]["tag"] == ["loss.*"]
     assert charts[1]["margin"]["series"][0] == {"value": "a", "lower": "b", "upper": "c"}
@@ -415,8 +406,7 @@ def test_graph_with_time_and_memory(run, tensorboard, stored):
     assert [d.size for d in attributes["_output_shapes"].list.shape[0].dim] == [2, 4]
     [device] = RunMetadata.FromString(found.record("step 7")[0][0]).step_stats.dev_stats
     assert device.device == "/device:GPU:0"
-    run_again = GraphDef.FromString(graph.SerializeToString())
-    assert run_again == graph
+    assert GraphDef.FromString(graph.SerializeToString()) == graph
 
 
 def test_graphs_as_messages_and_bytes(tmp_path):
@@ -437,8 +427,7 @@ def test_embedding(run, tensorboard, stored):
     vectors = RNG.random((5, 3)).astype(np.float32)
     run.embedding("words", vectors, 1, labels=["a\tb", "b", "c", "d", "é"], images=RNG.random((5, 8, 6, 3)))
     run.embedding("words", vectors, 2, labels=[[i, i * i] for i in range(5)], columns=["n", "square"])
-    board = tensorboard()
-    plugin = projector_plugin.ProjectorPlugin(board.context)
+    plugin = projector_plugin.ProjectorPlugin(tensorboard().context)
     plugin._update_configs()
     [config] = plugin._configs.values()
     names = [embedding.tensor_name for embedding in config.embeddings]

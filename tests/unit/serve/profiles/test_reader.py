@@ -134,8 +134,7 @@ def test_the_process_tells_bytes_of_a_file_as_they_are_taken(tmp_path, monkeypat
     path = tmp_path / "large.json"
     path.write_bytes(b" " * (3 * BLOCK_BYTES))
     told = io.BytesIO()
-    teller = worker.Teller(told)
-    with teller.progress(), Blocks(path) as blocks:
+    with worker.Teller(told).progress(), Blocks(path) as blocks:
         assert sum(map(len, blocks)) == 3 * BLOCK_BYTES
     with Blocks(path) as blocks:
         list(blocks)  # nobody listens any more

@@ -52,8 +52,7 @@ def test_numbers_have_four_digits(number: float, shown: object) -> None:
 
 
 def test_everything_is_there_without_a_budget() -> None:
-    made = fitted(answer_of(), 0)
-    assert len(made.tables[0].rows) == 300
+    assert len(fitted(answer_of(), 0).tables[0].rows) == 300
 
 
 def test_too_small_a_budget_is_refused() -> None:
@@ -71,8 +70,7 @@ def test_too_small_a_budget_is_refused() -> None:
 def test_any_answer_fits(lines: list[str], rows: list[tuple[object, ...]], text: str, budget: int) -> None:
     table = Table("things", ("name", "x", "n"), tuple(rows), names=("name",))
     quotes = (Quote("notes", text, len(text)),) if text else ()
-    made = fitted(Answer("x", tuple(lines), (table,), quotes), budget)
-    assert len(made.text) <= 4 * budget
+    assert len(fitted(Answer("x", tuple(lines), (table,), quotes), budget).text) <= 4 * budget
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)

@@ -40,8 +40,7 @@ def log(tmp_path_factory):
         run.embedding("e", np.eye(3), 7)
         run.layout({"c": {"q": ["Multiline", ["loss"]]}})
         nodes = [Node("x", "Input"), Node("y", "Dense", ["x"], [(2, -1)], "cpu", {"units": 3, "name": "n"})]
-        costs = [NodeCost("y", 10, 5, 64), NodeCost("y", 20, 8, 32)]
-        run.graph(nodes, costs=costs, tag="step 1", step=0)
+        run.graph(nodes, costs=[NodeCost("y", 10, 5, 64), NodeCost("y", 20, 8, 32)], tag="step 1", step=0)
         run.graph(None, costs=[NodeCost("y", 0, 1)], tag="a later step", step=9)
         run.video("svg", b"GIF89a" + bytes(20), 7)
     with ss.open(place, cache=False) as log:

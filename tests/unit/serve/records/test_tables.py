@@ -103,8 +103,7 @@ def test_a_filter_finds_these_rows(ask, where, places):
     ],
 )
 def test_rows_are_sorted_by_any_column_and_those_without_a_value_are_last(ask, sort, up, places):
-    whole = [row["number"] for row in ask(sort=sort, up=up)["rows"]]
-    assert whole == places
+    assert [row["number"] for row in ask(sort=sort, up=up)["rows"]] == places
     parts = [ask(sort=sort, up=up, offset=at, limit=2)["rows"] for at in (0, 2, 4)]
     assert [row["number"] for part in parts for row in part] == places
 

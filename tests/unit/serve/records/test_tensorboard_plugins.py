@@ -34,8 +34,7 @@ TAGS = {"mesh_VERTEX": "vertices", "mesh_FACE": "faces", "mesh_COLOR": "colors"}
 def with_torch(directory):
     """Write all three with torch's SummaryWriter."""
     torch = pytest.importorskip("torch")
-    tensorboard = pytest.importorskip("torch.utils.tensorboard")
-    with tensorboard.SummaryWriter(str(directory)) as writer:
+    with pytest.importorskip("torch.utils.tensorboard").SummaryWriter(str(directory)) as writer:
         for step in (3, 5):
             writer.add_pr_curve("pr", LABELS, GUESSES, step, num_thresholds=50)
             writer.add_pr_curve("weighed", LABELS, GUESSES, step, num_thresholds=50, weights=WEIGHTS)
@@ -152,7 +151,6 @@ def test_an_embedding_of_torch_has_its_points_labels_and_pictures(tmp_path):
         np.testing.assert_allclose(
             [each.distance for each in near.neighbours], np.sort(far)[1:], rtol=1e-3, atol=1e-5
         )
-        sprite = addresses.ask("sprite", run="run")
-        (tmp_path / "sprite.png").write_bytes(sprite.data)
+        (tmp_path / "sprite.png").write_bytes(addresses.ask("sprite", run="run").data)
         shown = np.asarray(Image.open(tmp_path / "sprite.png"))[:8, :8, :3]
         np.testing.assert_allclose(shown, PICTURES[0].transpose(1, 2, 0) * 255, atol=1.01)

@@ -145,8 +145,7 @@ def test_a_place_that_cannot_be_written_says_so(tmp_path):
 
 def add(path, number):
     for at in range(20):
-        notes = Notes(path)
-        notes.change(f"run{at}", **({"note": "said"} if number else {"title": "named"}))
+        Notes(path).change(f"run{at}", **({"note": "said"} if number else {"title": "named"}))
 
 
 @pytest.mark.slow
