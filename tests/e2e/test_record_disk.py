@@ -17,13 +17,29 @@ import stepscope as ss
 from stepscope.store.ranks import Ranks
 
 PRELUDE = """
-import glob, os, resource, shutil, sys, warnings
+import errno, glob, os, resource, shutil, sys, warnings
 import stepscope as ss
+from stepscope.events import EventWriter
 from stepscope.record import sink
 
 warnings.simplefilter("always")
 sink.LONGEST_RETRY_SECS = sink.FIRST_RETRY_SECS = 0.01
 log_dir = sys.argv[1]
+_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+def limit(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+
+def fail(number):
+    # The next three writes fail, and each takes one from what this returns.
+    flush, left = EventWriter.flush, [None] * 3
+    def failing(self, sync=False):
+        if not left:
+            return flush(self, sync)
+        left.pop()
+        raise OSError(number, os.strerror(number))
+    EventWriter.flush = failing
+    return left
 """
 
 
@@ -54,16 +70,15 @@ def test_a_full_file_is_left_whole_and_a_new_one_goes_on(tmp_path):
     told = train(
         tmp_path / "run",
         """
-        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         run = ss.Run(log_dir, flush_secs=0.01)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (50_001, hard))  # in the middle of a record
+        limit(50_001)  # in the middle of a record
         for step in range(5_000):
             run.scalar("loss", 1.0, step)
         assert run.flush() is True
         paths = sorted(glob.glob(log_dir + "/*tfevents*"))
         assert len(paths) > 2, paths
         assert {os.path.getsize(path) > 49_000 for path in paths[:-1]} == {True}
-        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        limit(hard)
         for step in range(5_000, 6_000):
             run.scalar("loss", 1.0, step)
         assert run.flush() is True
@@ -84,8 +99,7 @@ def test_files_that_one_burst_fills_are_one_attempt_each_with_what_the_run_says(
     train(
         tmp_path / "run",
         """
-        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+        limit(50_000)
         run = ss.Run(log_dir)
         for step in range(20_000):
             run.scalar("loss", step, step)
@@ -108,14 +122,13 @@ def test_a_disk_that_refuses_all_and_gets_room_again_loses_nothing(tmp_path):
     told = train(
         tmp_path / "run",
         """
-        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # no room for what a run says of itself
+        limit(100)  # no room for what a run says of itself
         run = ss.Run(log_dir, flush_secs=0.01)
         for step in range(5_000):
             run.scalar("loss", 1.0, step)
         assert run.flush() is False
         assert len(glob.glob(log_dir + "/*tfevents*")) == 1, "a new file would not help"
-        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        limit(hard)
         assert run.flush() is True
         assert run.problems == {}, run.problems
         run.close()
@@ -129,9 +142,8 @@ def test_a_disk_that_stays_full_is_counted_at_the_end(tmp_path):
     told = train(
         tmp_path / "run",
         """
-        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         run = ss.Run(log_dir, flush_secs=0.01)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (300, hard))  # no room for what a new file begins with
+        limit(300)  # no room for what a new file begins with
         for step in range(5_000):
             run.scalar("loss", 1.0, step)
         run.close()
@@ -148,21 +160,13 @@ def test_a_fault_of_the_last_write_is_outlived(tmp_path, fault):
     told = train(
         tmp_path / "run",
         f"""
-        import errno
-        from stepscope.events import EventWriter
         run = ss.Run(log_dir, flush_secs=3600.0)
         for step in range(1_000):
             run.scalar("loss", 1.0, step)
         assert run.flush()
         for step in range(1_000, 2_000):
             run.scalar("loss", 1.0, step)
-        flush, left = EventWriter.flush, [None] * 3
-        def fail(self, sync=False):
-            if not left:
-                return flush(self, sync)
-            left.pop()
-            raise OSError(errno.{fault}, os.strerror(errno.{fault}))
-        EventWriter.flush = fail
+        left = fail(errno.{fault})
         run.close()
         assert left == []
         assert run.problems == {{}}, run.problems
@@ -180,20 +184,12 @@ def test_a_fault_of_the_last_write_of_a_rank_is_outlived(tmp_path, fault):
     train(
         tmp_path / "run",
         f"""
-        import errno
         os.environ.update(RANK="1", WORLD_SIZE="2", LOCAL_RANK="1", LOCAL_WORLD_SIZE="2")
-        from stepscope.events import EventWriter
         run = ss.Run(log_dir, flush_secs=3600.0)
         for step in run.steps(range(50)):
             if step == 25:
                 assert run.flush()
-        flush, left = EventWriter.flush, [None] * 3
-        def fail(self, sync=False):
-            if not left:
-                return flush(self, sync)
-            left.pop()
-            raise OSError(errno.{fault}, os.strerror(errno.{fault}))
-        EventWriter.flush = fail
+        left = fail(errno.{fault})
         run.close()
         assert left == []
         assert run.problems == {{}}, run.problems

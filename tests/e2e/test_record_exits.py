@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -13,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.records import decoded_files
+from support.records import decoded_files, infos_of
 
 PRELUDE = """
 import os, signal, sys, threading, warnings
@@ -49,6 +48,12 @@ class Process:
                 return
         pytest.fail(f"the program ended without {line!r}: {self.process.stderr.read()}")
 
+    def end_by(self, number: int, *, after: str) -> int:
+        """Send a signal once the program has printed a line."""
+        self.wait_for(after)
+        self.process.send_signal(number)
+        return self.end()
+
     def end(self, *, timeout: float = 60) -> int:
         self.out, self.err = self.process.communicate(timeout=timeout)
         return self.process.returncode
@@ -82,14 +87,19 @@ def steps(directory: Path, tag: str) -> list[int]:
     return [event.step for event in events(directory) for value in event.values if value.tag == tag]
 
 
+def infos(directory: Path) -> list[dict]:
+    """What a run said about itself, oldest first."""
+    return infos_of(events(directory))
+
+
 def info(directory: Path) -> dict:
-    found = [
-        json.loads(value.tensor.string_val[0])
-        for event in events(directory)
-        for value in event.values
-        if value.tag == "stepscope/run"
-    ]
-    return found[-1]
+    return infos(directory)[-1]
+
+
+def end_of(directory: Path) -> tuple[str, str | None]:
+    """How a run says that it ended, and why."""
+    last = info(directory)
+    return last["status"], last["reason"]
 
 
 # --- kill -9 ------------------------------------------------------------------------------------------
@@ -106,9 +116,7 @@ def test_after_kill_9_all_that_was_flushed_is_there(train):
             run.scalar("more", 1.0, step)
             step += 1
     """)
-    training.wait_for("flushed")
-    training.process.kill()
-    assert training.end() == -signal.SIGKILL
+    assert training.end_by(signal.SIGKILL, after="flushed") == -signal.SIGKILL
     assert steps(training.directory, "loss") == list(range(10_000))
     more = steps(training.directory, "more")
     assert more == list(range(9_999, 9_999 + len(more)))
@@ -121,9 +129,7 @@ def test_a_run_killed_at_once_is_there(train):
         tell("made")
         forever()
     """)
-    training.wait_for("made")
-    training.process.kill()
-    training.end()
+    training.end_by(signal.SIGKILL, after="made")
     assert info(training.directory)["config"] == {"lr": 0.1}
 
 
@@ -147,11 +153,9 @@ def test_a_signal_writes_everything_and_ends_as_it_would_have(train, number, rea
             tell("logged")
             forever()
     """)
-    training.wait_for("logged")
-    training.process.send_signal(number)
-    assert training.end() == -number
+    assert training.end_by(number, after="logged") == -number
     assert steps(training.directory, "loss") == list(range(1_000))
-    assert (info(training.directory)["status"], info(training.directory)["reason"]) == ("stopped", reason)
+    assert end_of(training.directory) == ("stopped", reason)
     assert training.err == "" or number == signal.SIGINT, "Python prints the traceback of an interrupt"
 
 
@@ -168,13 +172,10 @@ def test_sigterm_runs_an_earlier_handler_next(train):
             tell("logged")
             forever()
     """)
-    training.wait_for("logged")
-    training.process.terminate()
-    assert training.end() == 3
+    assert training.end_by(signal.SIGTERM, after="logged") == 3
     assert "saved" in training.out
     assert steps(training.directory, "in_handler") == [7]
-    found = info(training.directory)
-    assert (found["status"], found["reason"]) == ("failed", "SystemExit: 3")
+    assert end_of(training.directory) == ("failed", "SystemExit: 3")
 
 
 def test_sigterm_that_a_handler_survives_lets_the_run_go_on(train):
@@ -191,16 +192,9 @@ def test_sigterm_that_a_handler_survives_lets_the_run_go_on(train):
             tell("stopping")
             run.scalar("checkpoint", 1.0, step)
     """)
-    training.wait_for("logging")
-    training.process.terminate()
-    assert training.end() == 0
+    assert training.end_by(signal.SIGTERM, after="logging") == 0
     assert len(steps(training.directory, "checkpoint")) == 1
-    statuses = [
-        json.loads(value.tensor.string_val[0])["status"]
-        for event in events(training.directory)
-        for value in event.values
-        if value.tag == "stepscope/run"
-    ]
+    statuses = [each["status"] for each in infos(training.directory)]
     assert statuses[0] == "running"
     assert statuses[1] == "stopped", "written before the handler ran: it might not have come back"
     assert statuses[-1] == "stopped"
@@ -253,9 +247,7 @@ def test_several_runs_share_one_handler_which_goes_with_the_last(train):
         tell("logged")
         forever()
     """)
-    training.wait_for("logged")
-    training.process.terminate()
-    assert training.end() == -signal.SIGTERM
+    assert training.end_by(signal.SIGTERM, after="logged") == -signal.SIGTERM
     for i in range(3):
         assert info(training.directory / "again" / str(i))["status"] == "stopped"
         assert steps(training.directory / "again" / str(i), "loss") == [0]
@@ -280,7 +272,7 @@ def test_what_is_recorded_is_on_disk_before_a_hook_that_never_ends(train):
     training.process.kill()
     assert training.end() == -signal.SIGKILL
     assert steps(training.directory, "loss") == list(range(1_000))
-    assert (info(training.directory)["status"], info(training.directory)["reason"]) == ("stopped", "SIGTERM")
+    assert end_of(training.directory) == ("stopped", "SIGTERM")
 
 
 def test_hooks_share_one_deadline_after_sigterm_and_what_they_log_is_kept(train):
@@ -364,8 +356,7 @@ def test_a_run_that_nobody_closed_is_closed_at_exit(train, end, status, reason, 
     """)
     assert training.end() == code
     assert steps(training.directory, "loss") == list(range(1_000))
-    found = info(training.directory)
-    assert (found["status"], found["reason"]) == (status, reason)
+    assert end_of(training.directory) == (status, reason)
 
 
 def test_the_exit_is_not_held_up_by_a_device_that_hangs(train):
@@ -541,8 +532,7 @@ with ss.Run(sys.argv[1], config={"name\\udc80": "\\ud800"}) as run:
     assert b"bad" in done.stderr
     assert b"RuntimeWarning" not in done.stderr, done.stderr
     assert steps(tmp_path / "run", "loss") == list(range(100))
-    found = info(tmp_path / "run")
-    assert (found["status"], found["reason"]) == ("failed", "ValueError: bad \ufffd text")
+    assert end_of(tmp_path / "run") == ("failed", "ValueError: bad \ufffd text")
 
 
 ODD = r"""
@@ -727,8 +717,7 @@ ERROR = "RuntimeError: CUDA error"
 def test_the_state_follows_the_exception_and_the_exit_code(train, program, code, status, reason):
     training = train(LEAVES + program)
     assert training.end() == code, training.err
-    found = info(training.directory)
-    assert (found["status"], found["reason"]) == (status, reason)
+    assert end_of(training.directory) == (status, reason)
 
 
 def launched(tmp_path, program: str, *command: str) -> tuple[dict, int]:
@@ -817,8 +806,7 @@ if __name__ == "__main__":
     except Exception as error: print(error)
 """
     launched(tmp_path, program + LAST)
-    found = info(tmp_path / "run" / "1")
-    assert (found["status"], found["reason"]) == ("failed", f"{ERROR}, then SystemExit: 1")
+    assert end_of(tmp_path / "run" / "1") == ("failed", f"{ERROR}, then SystemExit: 1")
     if (tmp_path / "run" / "0").exists():  # else it was stopped before it began its run
         assert info(tmp_path / "run" / "0")["status"] in ("finished", "stopped")
 
@@ -924,9 +912,7 @@ assert not exits._open
 assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 """
     )
-    training.wait_for("reached")
-    training.process.send_signal(signal.SIGINT)
-    assert training.end() == 0, training.err
+    assert training.end_by(signal.SIGINT, after="reached") == 0, training.err
     assert training.out.splitlines() == ["left []"]
     if (training.directory).exists():
         assert info(training.directory)["status"] == "stopped"

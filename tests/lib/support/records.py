@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from stepscope.events import Event, EventWriter, decode_event, encode_event, frame, unframe
 from stepscope.events.framing import payload_length
@@ -52,3 +54,13 @@ def decoded_files(directory: Path, *, torn: bool = False) -> Iterator[Event]:
     """Yield every event of every event file in a directory, oldest file first; of those beside them, too."""
     for path in sorted(Path(directory).glob("events.out.*")):
         yield from decoded(path.read_bytes(), torn=torn)
+
+
+def infos_of(events: Iterable[Event]) -> list[dict[str, Any]]:
+    """Return what a run said about itself, oldest first."""
+    return [
+        json.loads(value.tensor.string_val[0])
+        for event in events
+        for value in event.values
+        if value.tag == "stepscope/run" and value.tensor is not None
+    ]

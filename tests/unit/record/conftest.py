@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import re
 import signal
 import threading
 from pathlib import Path
 
 import pytest
-from support.records import decoded
+from support.records import decoded, infos_of
 
 from stepscope.events import Event, Summary, Value, encode_event, frame
 from stepscope.record import exits
@@ -242,10 +241,4 @@ def scalars_in(run) -> dict[str, list[tuple[int, float]]]:
 
 def infos_in(run) -> list[dict]:
     """What a run said about itself, oldest first."""
-    return [
-        json.loads(value.tensor.string_val[0])
-        for path in event_files(run)
-        for event in decoded(path.read_bytes())
-        for value in event.values
-        if value.tag == "stepscope/run"
-    ]
+    return infos_of(event for path in event_files(run) for event in decoded(path.read_bytes()))

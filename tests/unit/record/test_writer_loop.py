@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-import json
 import shutil
 from fractions import Fraction
 
 import pytest
+from support.records import infos_of
 
 import stepscope as ss
 from stepscope.events import EventWriter
@@ -43,12 +43,7 @@ def later(monkeypatch):
 
 
 def said(run) -> list[dict]:
-    return [
-        json.loads(value.tensor.string_val[0])
-        for event in run.writers[-1].events
-        for value in event.values
-        if value.tag == "stepscope/run"
-    ]
+    return infos_of(run.writers[-1].events)
 
 
 # --- flush rules --------------------------------------------------------------------------------------
