@@ -306,11 +306,13 @@ class Axe:
 
 
 @pytest.fixture
-def axe() -> Axe:
-    """Looks at pages; what it found must be empty in the end."""
+def axe() -> Iterator[Axe]:
+    """Looks at pages, in which it may find nothing by the end."""
     from axe_playwright_python.sync_playwright import Axe as Tool
 
-    return Axe(Tool())
+    looks = Axe(Tool())
+    yield looks
+    assert looks.found == {}
 
 
 def complaint(violation: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:

@@ -28,7 +28,6 @@ def test_axe_finds_nothing(sweep, watch, axe):
         if "details" in hash_:
             page.get_by_role("complementary", name="Details").wait_for()
         axe(page, name)
-    assert axe.found == {}
 
 
 @pytest.mark.slow
@@ -57,7 +56,6 @@ def test_axe_finds_nothing_in_menus_and_dialogs(sweep, watch, axe):
     page.get_by_role("button", name="Columns").click()
     page.get_by_label("Find a column").wait_for()
     axe(page, "columns")
-    assert axe.found == {}
 
 
 @pytest.mark.slow
@@ -77,7 +75,6 @@ def test_axe_finds_nothing_in_the_sheets_and_menus_of_a_phone(sweep, watch, axe)
     page.get_by_role("button", name="Saved views").click()
     page.get_by_role("button", name="Save as one file").wait_for()
     axe(page, "views")
-    assert axe.found == {}
 
 
 def test_an_empty_directory_too(tmp_path, serve, watch, axe):
@@ -85,7 +82,6 @@ def test_an_empty_directory_too(tmp_path, serve, watch, axe):
     page = watch(serve(tmp_path / "runs")).open()
     page.get_by_text("stepscope demo").wait_for()
     axe(page)
-    assert axe.found == {}
 
 
 FOCUS = """() => {

@@ -42,21 +42,24 @@ def record(step, **fields):
     return frame(encode_event(scalar(step, **fields)))
 
 
+NAME = "events.out.tfevents.1.host"
 VERSION = frame(encode_event(Event(1e9, file_version="brain.Event:2")))
 SIZE = len(record(1))
+JUNK = np.random.default_rng(0).integers(1, 256, 3 << 20, np.uint8).tobytes()
+"""More than the window in which the next record is looked for."""
 
 
 @pytest.fixture
 def path(tmp_path):
-    return tmp_path / "events.out.tfevents.1.host"
+    return tmp_path / NAME
 
 
 def steps(batch, tag="x"):
     return [step for columns in batch.scalars if columns.tag == tag for step in columns.step.tolist()]
 
 
-def status(file, *names):
-    return {name: getattr(file.status, name) for name in names} if names else file.status
+def assert_status(file, **expected):
+    assert {name: getattr(file.status, name) for name in expected} == expected
 
 
 # --- what is read ------------------------------------------------------------------------------------
@@ -100,7 +103,7 @@ def test_a_file_larger_than_all_buffers(path):
     writer.close()
     file = EventFile(writer.path)
     batch = file.read()
-    assert status(file, "records", "scalars") == {"records": count + 1, "scalars": count}
+    assert_status(file, records=count + 1, scalars=count)
     for number, columns in enumerate(batch.scalars):
         assert columns.step.tolist() == list(range(number, count, 3))
         assert (columns.value == columns.step).all()
@@ -218,11 +221,7 @@ def test_the_version_of_the_file(path):
     path.write_bytes(VERSION)
     file = EventFile(path)
     assert not file.read()
-    assert status(file, "version", "records", "problem") == {
-        "version": "brain.Event:2",
-        "records": 1,
-        "problem": None,
-    }
+    assert_status(file, version="brain.Event:2", records=1, problem=None)
 
 
 # --- following ---------------------------------------------------------------------------------------
@@ -245,14 +244,10 @@ def test_a_torn_tail_waits_and_resumes(path):
         path.write_bytes(VERSION + record(1) + record(2)[:cut])
         file = EventFile(path)
         assert steps(file.read()) == [1]
-        assert status(file, "torn_bytes", "zero_bytes", "problem") == {
-            "torn_bytes": cut,
-            "zero_bytes": 0,
-            "problem": None,
-        }
+        assert_status(file, torn_bytes=cut, zero_bytes=0, problem=None)
         path.write_bytes(VERSION + record(1) + record(2) + record(3))
         assert steps(file.read()) == [2, 3]
-        assert status(file, "torn_bytes", "replaced") == {"torn_bytes": 0, "replaced": 0}
+        assert_status(file, torn_bytes=0, replaced=0)
 
 
 def test_an_unchanged_file_is_not_opened(path, monkeypatch):
@@ -287,33 +282,28 @@ def test_a_corrupt_record_is_skipped_alone(path, at):
     file = EventFile(path)
     assert steps(file.read()) == [1, 3]
     kind = "resyncs" if at < 12 else "skipped_records"
-    assert status(file, "skipped_bytes", kind) == {"skipped_bytes": SIZE, kind: 1}
+    assert_status(file, skipped_bytes=SIZE, **{kind: 1})
     assert "skipped" in file.status.problem
 
 
-def test_corrupt_records_in_a_row_are_counted(path):
-    path.write_bytes(record(1) + flip(record(2), 20) + flip(record(3), 20) + record(4))
+@pytest.mark.parametrize(
+    ("content", "found", "counts"),
+    [
+        (
+            record(1) + flip(record(2), 20) + flip(record(3), 20) + record(4), [1, 4],
+            {"skipped_records": 2, "resyncs": 0, "skipped_bytes": 2 * SIZE},
+        ),
+        (record(1) + flip(record(2), 20), [1], {"skipped_records": 1, "torn_bytes": 0}),
+        (record(1) + record(2)[:20] + record(3) + record(4), [1, 3, 4], {"resyncs": 1, "skipped_bytes": 20}),
+        (record(1) + JUNK + record(2), [1, 2], {"resyncs": 1, "skipped_bytes": len(JUNK)}),
+    ],
+    ids=["corrupt records in a row", "a corrupt last record", "lost bytes", "more than a window is broken"],
+)  # fmt: skip
+def test_damage_is_skipped_and_counted(path, content, found, counts):
+    path.write_bytes(content)
     file = EventFile(path)
-    assert steps(file.read()) == [1, 4]
-    assert status(file, "skipped_records", "resyncs", "skipped_bytes") == {
-        "skipped_records": 2,
-        "resyncs": 0,
-        "skipped_bytes": 2 * SIZE,
-    }
-
-
-def test_a_corrupt_last_record_is_skipped(path):
-    path.write_bytes(record(1) + flip(record(2), 20))
-    file = EventFile(path)
-    assert steps(file.read()) == [1]
-    assert status(file, "skipped_records", "torn_bytes") == {"skipped_records": 1, "torn_bytes": 0}
-
-
-def test_lost_bytes_cost_one_record(path):
-    path.write_bytes(record(1) + record(2)[:20] + record(3) + record(4))
-    file = EventFile(path)
-    assert steps(file.read()) == [1, 3, 4]
-    assert status(file, "resyncs", "skipped_bytes") == {"resyncs": 1, "skipped_bytes": 20}
+    assert steps(file.read()) == found
+    assert_status(file, **counts)
 
 
 def test_a_torn_record_that_another_writer_went_on_behind(path):
@@ -323,7 +313,7 @@ def test_a_torn_record_that_another_writer_went_on_behind(path):
     with path.open("ab") as out:
         out.write(VERSION + record(3))
     assert steps(file.read()) == [3]
-    assert status(file, "resyncs", "torn_bytes") == {"resyncs": 1, "torn_bytes": 0}
+    assert_status(file, resyncs=1, torn_bytes=0)
 
 
 def test_a_broken_tail_waits_for_a_record(path):
@@ -335,19 +325,7 @@ def test_a_broken_tail_waits_for_a_record(path):
     with path.open("ab") as out:
         out.write(record(2))
     assert steps(file.read()) == [2]
-    assert status(file, "resyncs", "skipped_bytes", "torn_bytes") == {
-        "resyncs": 1,
-        "skipped_bytes": 26,
-        "torn_bytes": 0,
-    }
-
-
-def test_a_broken_stretch_larger_than_a_window(path):
-    junk = np.random.default_rng(0).integers(1, 256, 3 << 20, np.uint8).tobytes()
-    path.write_bytes(record(1) + junk + record(2))
-    file = EventFile(path)
-    assert steps(file.read()) == [1, 2]
-    assert status(file, "resyncs", "skipped_bytes") == {"resyncs": 1, "skipped_bytes": len(junk)}
+    assert_status(file, resyncs=1, skipped_bytes=26, torn_bytes=0)
 
 
 def test_a_large_record_behind_a_broken_stretch(path):
@@ -361,7 +339,7 @@ def test_records_that_hold_no_event_are_counted(path):
     path.write_bytes(VERSION + record(1) + frame(b"\xff\xff") + record(2))
     file = EventFile(path)
     assert steps(file.read()) == [1, 2]
-    assert status(file, "undecodable", "records") == {"undecodable": 1, "records": 4}
+    assert_status(file, undecodable=1, records=4)
     assert "1 record skipped that holds no event" in file.status.problem.replace("hold no", "holds no")
 
 
@@ -372,18 +350,13 @@ def test_a_hole_at_the_end_is_read_when_it_is_filled(path):
     path.write_bytes(VERSION + record(1) + bytes(3 * SIZE))
     file = EventFile(path)
     assert steps(file.read()) == [1]
-    assert status(file, "zero_bytes", "torn_bytes") == {"zero_bytes": 3 * SIZE, "torn_bytes": 0}
+    assert_status(file, zero_bytes=3 * SIZE, torn_bytes=0)
     assert "not written yet" in file.status.problem
     path.write_bytes(VERSION + record(1) + record(2) + bytes(2 * SIZE))
     assert steps(file.read()) == [2]
     path.write_bytes(VERSION + b"".join(map(record, (1, 2, 3, 4))))
     assert steps(file.read()) == [3, 4]
-    assert status(file, "zero_bytes", "problem", "replaced", "skipped_bytes") == {
-        "zero_bytes": 0,
-        "problem": None,
-        "replaced": 0,
-        "skipped_bytes": 0,
-    }
+    assert_status(file, zero_bytes=0, problem=None, replaced=0, skipped_bytes=0)
 
 
 def test_a_hole_in_the_middle_is_passed_and_read_when_it_is_filled(path):
@@ -400,11 +373,7 @@ def test_a_hole_in_the_middle_is_passed_and_read_when_it_is_filled(path):
     batch = file.read()
     assert (steps(batch), batch.late, batch.replaced) == ([2, 3], True, False)
     assert batch.scalars[0].position.tolist() == [len(VERSION) + SIZE, len(VERSION) + 2 * SIZE]
-    assert status(file, "zero_bytes", "records", "problem") == {
-        "zero_bytes": 0,
-        "records": 6,
-        "problem": None,
-    }
+    assert_status(file, zero_bytes=0, records=6, problem=None)
 
 
 def test_a_hole_is_filled_without_a_new_time(path):
@@ -429,11 +398,7 @@ def test_a_hole_anywhere_loses_nothing(path, start, length):
     first = steps(file.read())
     path.write_bytes(whole)
     assert sorted(first + steps(file.read())) == list(range(1, 9))
-    assert status(file, "zero_bytes", "skipped_bytes", "problem") == {
-        "zero_bytes": 0,
-        "skipped_bytes": 0,
-        "problem": None,
-    }
+    assert_status(file, zero_bytes=0, skipped_bytes=0, problem=None)
 
 
 def test_a_hole_filled_with_junk_is_skipped(path):
@@ -442,11 +407,7 @@ def test_a_hole_filled_with_junk_is_skipped(path):
     file.read()
     path.write_bytes(record(1) + b"\x07" * (2 * SIZE) + record(4))
     assert not file.read()
-    assert status(file, "zero_bytes", "resyncs", "skipped_bytes") == {
-        "zero_bytes": 0,
-        "resyncs": 1,
-        "skipped_bytes": 2 * SIZE,
-    }
+    assert_status(file, zero_bytes=0, resyncs=1, skipped_bytes=2 * SIZE)
 
 
 def test_a_file_of_zeros(path):
@@ -523,47 +484,27 @@ def test_a_header_that_claims_more_than_an_event_may_hold_takes_no_memory(path, 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
 
 
-def test_a_replaced_file_is_read_from_its_beginning(path):
+@pytest.mark.parametrize(
+    ("name", "head", "found", "counts"),
+    [
+        ("other", VERSION, [7, 8, 9], {"replaced": 1, "truncated": 0, "records": 4}),
+        (NAME, VERSION, [5], {"replaced": 0, "truncated": 1, "scalars": 1}),
+        (NAME, frame(encode_event(Event(5.0, file_version="brain.Event:2"))), [7, 8, 9], {"replaced": 1}),
+        (NAME, VERSION, [1, 3, 4], {}),
+    ],
+    ids=["replaced", "shorter", "rewritten from its head", "rewritten behind its head"],
+)
+def test_a_file_that_became_another_is_read_from_its_beginning(path, name, head, found, counts):
     path.write_bytes(VERSION + record(1) + record(2))
     file = EventFile(path)
     file.read()
-    other = path.with_name("other")
-    other.write_bytes(VERSION + record(7) + record(8) + record(9))
-    other.replace(path)
+    written = path.with_name(name)
+    written.write_bytes(head + b"".join(map(record, found)))
+    written.replace(path)
     batch = file.read()
-    assert (batch.replaced, steps(batch)) == (True, [7, 8, 9])
-    assert status(file, "replaced", "truncated", "records") == {"replaced": 1, "truncated": 0, "records": 4}
+    assert (batch.replaced, steps(batch)) == (True, found)
+    assert_status(file, **counts)
     assert not file.read()
-
-
-def test_a_truncated_file_is_read_from_its_beginning(path):
-    path.write_bytes(VERSION + record(1) + record(2))
-    file = EventFile(path)
-    file.read()
-    path.write_bytes(VERSION + record(5))
-    batch = file.read()
-    assert (batch.replaced, steps(batch)) == (True, [5])
-    assert status(file, "replaced", "truncated", "scalars") == {"replaced": 0, "truncated": 1, "scalars": 1}
-
-
-def test_a_file_rewritten_in_place_is_read_from_its_beginning(path):
-    path.write_bytes(VERSION + record(1) + record(2))
-    file = EventFile(path)
-    file.read()
-    path.write_bytes(
-        frame(encode_event(Event(5.0, file_version="brain.Event:2"))) + b"".join(map(record, (7, 8, 9)))
-    )
-    batch = file.read()
-    assert (batch.replaced, steps(batch), file.status.replaced) == (True, [7, 8, 9], 1)
-
-
-def test_a_file_rewritten_behind_its_head_is_read_from_its_beginning(path):
-    path.write_bytes(VERSION + record(1) + record(2))
-    file = EventFile(path)
-    file.read()
-    path.write_bytes(VERSION + record(1) + record(3) + record(4))
-    batch = file.read()
-    assert (batch.replaced, steps(batch)) == (True, [1, 3, 4])
 
 
 def test_a_torn_tail_that_is_cut_off_replaces_nothing(path):
@@ -572,11 +513,7 @@ def test_a_torn_tail_that_is_cut_off_replaces_nothing(path):
     file.read()
     path.write_bytes(VERSION + record(1))
     assert not file.read()
-    assert status(file, "truncated", "replaced", "torn_bytes") == {
-        "truncated": 0,
-        "replaced": 0,
-        "torn_bytes": 0,
-    }
+    assert_status(file, truncated=0, replaced=0, torn_bytes=0)
 
 
 # --- what is not an event file ---------------------------------------------------------------------------
@@ -593,27 +530,19 @@ def test_an_empty_file(path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"just some text, and more of it\n" * 10, b"\x89PNG\r\n" + bytes(range(1, 200))]
+    ("content", "problem"),
+    [
+        (b"just some text, and more of it\n" * 10, "not an event file: no record in 310 bytes"),
+        (b"\x89PNG\r\n" + bytes(range(1, 200)), "not an event file: no record in 205 bytes"),
+        (frame(b"\xff not an event") * 3, "not an event file: its records hold no events"),
+        (VERSION[:-1], "no complete record yet"),
+    ],
 )
-def test_garbage(path, content):
+def test_what_holds_no_event_says_why(path, content, problem):
     path.write_bytes(content)
     file = EventFile(path)
     assert not file.read()
-    assert file.status.problem == f"not an event file: no record in {len(content)} bytes"
-
-
-def test_records_of_something_else(path):
-    path.write_bytes(frame(b"\xff not an event") * 3)
-    file = EventFile(path)
-    assert not file.read()
-    assert file.status.problem == "not an event file: its records hold no events"
-
-
-def test_a_file_with_less_than_a_record(path):
-    path.write_bytes(VERSION[:-1])
-    file = EventFile(path)
-    assert not file.read()
-    assert file.status.problem == "no complete record yet"
+    assert file.status.problem == problem
 
 
 def test_an_absurd_length_waits(path):
