@@ -32,9 +32,8 @@ def test_axe_finds_nothing(sweep, watch, axe):
 
 @pytest.mark.slow
 def test_axe_finds_nothing_in_menus_and_dialogs(sweep, watch, axe):
-    watched = watch(sweep)
-    page = watched.open("#/scalars?group=batch&sm=0")
-    watched.ready()
+    page = watch(sweep, "#/scalars?group=batch&sm=0")
+    page.ready()
     page.get_by_title("Mean and band of groups of runs").click()
     page.get_by_role("group", name="Group by config").wait_for()
     axe(page, "groups")
@@ -52,7 +51,7 @@ def test_axe_finds_nothing_in_menus_and_dialogs(sweep, watch, axe):
     card.get_by_role("button", name="Save loss").click()
     page.get_by_role("button", name="SVG, as it looks").wait_for()
     axe(page, "what is saved of a chart")
-    watched.open("#/overview")
+    page.open("#/overview")
     page.get_by_role("button", name="Columns").click()
     page.get_by_label("Find a column").wait_for()
     axe(page, "columns")
@@ -97,9 +96,8 @@ FOCUS = """() => {
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_tab_goes_from_chart_to_chart_as_they_are_read_and_is_seen(sweep, watch, theme):
-    watched = watch(sweep, theme=theme)
-    page = watched.open("#/scalars")
-    watched.ready()
+    page = watch(sweep, "#/scalars", theme=theme)
+    page.ready()
     stops = []
     for _ in range(80):
         page.keyboard.press("Tab")
@@ -116,9 +114,8 @@ def test_tab_goes_from_chart_to_chart_as_they_are_read_and_is_seen(sweep, watch,
 
 @pytest.mark.parametrize("hash_", ["#/scalars", "#/overview?q=run:a"])
 def test_a_key_gives_the_table_of_the_chart_that_has_the_focus(sweep, watch, hash_):
-    watched = watch(sweep)
-    page = watched.open(hash_)
-    watched.ready()
+    page = watch(sweep, hash_)
+    page.ready()
     page.locator("main [data-chart]").first.focus()
     page.keyboard.press("d")
     page.get_by_role("dialog").get_by_role("table").first.wait_for()
@@ -127,9 +124,8 @@ def test_a_key_gives_the_table_of_the_chart_that_has_the_focus(sweep, watch, has
 
 
 def test_every_chart_is_a_picture_with_words_and_a_table(sweep, watch):
-    watched = watch(sweep)
-    page = watched.open("#/scalars")
-    watched.ready()
+    page = watch(sweep, "#/scalars")
+    page.ready()
     pictures = page.locator("main [role=img]")
     charts = page.locator("article")
     assert pictures.count() == charts.count() == 3

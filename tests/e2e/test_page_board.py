@@ -165,11 +165,10 @@ def test_runs_without_config_say_what_there_is_to_draw(tmp_path, serve, watch):
         writer = EventWriter(tmp_path / "log" / name, clock=lambda: 1.7e9)
         writer.scalar("loss", 1.0, 0, 1.7e9)
         writer.close()
-    watched = watch(serve(tmp_path / "log", "--no-cache"))
-    page = watched.open("#/overview?board=matrix")
+    page = watch(serve(tmp_path / "log", "--no-cache"), "#/overview?board=matrix")
     page.get_by_text("choose at least two columns").wait_for()
-    watched.open("#/overview?board=scatter")
-    watched.wait("() => document.querySelector('svg[data-dots]')?.dataset.dots === '2'")
+    page.open("#/overview?board=scatter")
+    page.wait("() => document.querySelector('svg[data-dots]')?.dataset.dots === '2'")
 
 
 def test_hyper_parameters_that_torch_wrote_are_columns(tmp_path, serve, watch):
@@ -178,9 +177,8 @@ def test_hyper_parameters_that_torch_wrote_are_columns(tmp_path, serve, watch):
         with tensorboard.SummaryWriter(str(tmp_path / "log" / f"trial{place}")) as writer:
             writer.add_scalar("loss", 3.0 - place, 0)
             writer.add_hparams({"lr": 10.0**-place, "units": 8}, {"hparam/accuracy": 0.5 + 0.1 * place})
-    watched = watch(serve(tmp_path / "log", "--no-cache"))
-    page = watched.open("#/overview")
-    watched.ready()
+    page = watch(serve(tmp_path / "log", "--no-cache"), "#/overview")
+    page.ready()
     table = page.get_by_role("group", name="Table of runs")
     table.get_by_role("columnheader", name="lr").wait_for()
     assert names(page) == ["trial2", "trial1", "trial0"], "the best come first"
@@ -230,13 +228,12 @@ def test_of_many_runs_the_best_have_colours_and_the_others_none(tmp_path, writte
         written(
             tmp_path / f"run{run:02d}", {"eval/loss": [9.0, 1.0 + (7 * run) % 16]}, config={"lr": run % 3}
         )
-    watched = watch(serve(tmp_path))
-    page = watched.open("#/scalars")
-    watched.ready()
+    page = watch(serve(tmp_path), "#/scalars")
+    page.ready()
     rest = "getComputedStyle(document.documentElement).getPropertyValue('--rest').trim()"
     grey = f"() => window.__stepscope_test.charts()[0].lines.filter(one => one.colour === {rest})"
-    watched.wait(f"() => ({grey})().length === 4")
-    lines = watched.charts()["eval/loss"]["lines"]
+    page.wait(f"() => ({grey})().length === 4")
+    lines = page.charts()["eval/loss"]["lines"]
     worst = {one["run"] for one in lines if one["last"]["value"] >= 13}
     assert {one["run"] for one in page.evaluate(f"({grey})()")} == worst
     assert len({one["colour"] for one in lines if one["run"] not in worst}) == 12
@@ -251,7 +248,7 @@ def test_of_many_runs_the_best_have_colours_and_the_others_none(tmp_path, writte
     rgb = "c => { const d = document.createElement('i'); d.style.color = c; return d.style.color; }"
 
     def drawn():
-        return {page.evaluate(rgb, one["colour"]) for one in watched.charts()["eval/loss"]["lines"]}
+        return {page.evaluate(rgb, one["colour"]) for one in page.charts()["eval/loss"]["lines"]}
 
     until(lambda: drawn() == set(shades), "the lines have the colours of the key")
 

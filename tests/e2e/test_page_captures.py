@@ -49,11 +49,10 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def panel_of(log: Path, serve: Any, watch: Any) -> tuple[Any, Any]:
-    watched = watch(serve(log, "--no-cache"))
-    page = watched.open("#/overview")
+    page = watch(serve(log, "--no-cache"), "#/overview")
     panel = page.get_by_role("region", name="Profiled steps")
     panel.get_by_text("Steps 40\u201341", exact=True).wait_for()
-    return watched, panel
+    return page, panel
 
 
 def test_the_overview_shows_steps_parts_operations_and_why_one_failed(log, serve, watch) -> None:
@@ -143,10 +142,9 @@ def test_each_profile_opens_on_the_profile_page(log, serve, watch) -> None:
 
 
 def test_captured_steps_are_marked_on_charts_and_open(log, serve, watch):
-    watched = watch(serve(log, "--no-cache"))
-    page = watched.open("#/scalars?q=run:digits")
+    page = watch(serve(log, "--no-cache"), "#/scalars?q=run:digits")
     marked = "() => window.__stepscope_test.charts()[0]?.marks.filter(({ kind }) => kind === 'capture')"
-    watched.wait(f"() => ({marked})()?.length >= 2")
+    page.wait(f"() => ({marked})()?.length >= 2")
     step = page.evaluate(f"({marked})()[0].step")
     chart = page.evaluate("window.__stepscope_test.charts()[0]")
     place = page.evaluate(
@@ -156,4 +154,4 @@ def test_captured_steps_are_marked_on_charts_and_open(log, serve, watch):
     page.mouse.move(place["left"], place["top"] - 6)
     page.locator("[data-tooltip] .mark").first.wait_for()
     page.mouse.click(place["left"], place["top"] - 6)
-    watched.wait("() => location.hash.startsWith('#/profile') && location.hash.includes('prof=')")
+    page.wait("() => location.hash.startsWith('#/profile') && location.hash.includes('prof=')")

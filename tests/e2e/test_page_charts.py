@@ -185,9 +185,8 @@ def test_sections_go_by_the_second_part_of_the_path(tmp_path, serve, watch):
         for step in range(3):
             writer.scalar(f"gradients/{name}", step, step, 1.7e9 + step)
     writer.close()
-    watched = watch(serve(tmp_path / "runs"))
-    page = watched.open("#/scalars?deep=1")
-    watched.ready()
+    page = watch(serve(tmp_path / "runs"), "#/scalars?deep=1")
+    page.ready()
     page.get_by_role("region", name="gradients/layer1", exact=True).wait_for()
     assert page.get_by_role("region", name="gradients", exact=True).count() == 0
 
@@ -395,11 +394,10 @@ AHEAD = "() => window.__stepscope_test.charts().some(chart => chart.ahead)"
 
 
 def test_the_loss_of_a_running_run_goes_on_as_a_band_that_says_its_end(going, watch):
-    watched = watch(going)
-    page = watched.open("#/scalars?q=run:now")
-    watched.ready()
-    watched.wait(AHEAD)
-    charts = watched.charts()
+    page = watch(going, "#/scalars?q=run:now")
+    page.ready()
+    page.wait(AHEAD)
+    charts = page.charts()
     ahead = charts["train/loss"]["ahead"]
     assert ahead["x"][0] == 2399
     assert charts["train/loss"]["x"]["max"] == ahead["x"][-1] == 3999
@@ -410,8 +408,8 @@ def test_the_loss_of_a_running_run_goes_on_as_a_band_that_says_its_end(going, wa
     assert " at step 3,999" in card.get_by_text("Forecast: 2.").inner_text()
     assert "Forecast: 2." in card.get_by_role("img").get_attribute("aria-label")
     page.get_by_role("button", name="Forecast", exact=True).click()
-    watched.wait("() => window.__stepscope_test.charts().every(chart => !chart.ahead)")
-    assert watched.charts()["train/loss"]["x"]["max"] < 2500
+    page.wait("() => window.__stepscope_test.charts().every(chart => !chart.ahead)")
+    assert page.charts()["train/loss"]["x"]["max"] < 2500
 
 
 @pytest.mark.parametrize("view", ["q=run:before", "run=now", "q=run:now&x=wall"])
@@ -575,17 +573,16 @@ def test_of_hundreds_of_charts_only_those_near_the_screen_are_there(tmp_path, se
     for step in range(3):
         writer.scalars([(f"layer/{at:03d}", float(at + step)) for at in range(300)], step, 1.7e9 + step)
     writer.close()
-    watched = watch(serve(tmp_path))
-    page = watched.open("#/scalars")
-    watched.ready()
+    page = watch(serve(tmp_path), "#/scalars")
+    page.ready()
     cards = page.get_by_role("article")
     page.get_by_role("button", name="Show 240 more charts").click()
-    watched.wait("() => document.getElementById('main').scrollHeight > 9_000")
-    watched.ready()
+    page.wait("() => document.getElementById('main').scrollHeight > 9_000")
+    page.ready()
     assert cards.count() < 100
     page.evaluate("document.getElementById('main').scrollTop = 1e9")
     page.get_by_role("article", name="layer/299").wait_for()
-    watched.ready()
+    page.ready()
     assert cards.count() < 100
     assert 0 < page.get_by_role("article", name="layer/299").bounding_box()["y"] < 900
     # A filter keeps what matches, and what comes stands where it belongs.
@@ -593,7 +590,7 @@ def test_of_hundreds_of_charts_only_those_near_the_screen_are_there(tmp_path, se
     page.get_by_text("30 of 300").first.wait_for()
     page.evaluate("document.getElementById('main').scrollTop = 0")
     page.get_by_role("article", name="layer/009").wait_for()
-    watched.ready()
+    page.ready()
     names = [one.get_attribute("aria-label") for one in cards.all()]
     assert names == sorted(names)
     assert names[:3] == ["layer/009", "layer/019", "layer/029"]

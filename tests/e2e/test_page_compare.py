@@ -269,8 +269,7 @@ def test_profiles_of_usual_steps_are_compared_though_slow_ones_came_later(tmp_pa
         captured(tmp_path / run, "slow", "slow step", 41, 1_700_000_041)
         later = time.time() + 5
         os.utime(tmp_path / run / "profiles" / "slow.pt.trace.json", (later, later))
-    watched = watch(serve(tmp_path))
-    page = watched.open("#/compare?a=run:one&b=run:two&part=operations")
+    page = watch(serve(tmp_path), "#/compare?a=run:one&b=run:two&part=operations")
     shown = [page.get_by_label(f"Profile of {side}") for side in "AB"]
     for each in shown:
         each.wait_for()
@@ -301,9 +300,8 @@ def test_only_what_is_beyond_the_spread_is_called_better_or_worse(tmp_path, serv
                 values.append(("final/accuracy", clear))
             writer.scalars(values, step, 1_700_000_000 + step)
         writer.close()
-    watched = watch(serve(tmp_path))
-    page = watched.open("#/compare?a=run:a&b=run:b")
-    watched.ready()
+    page = watch(serve(tmp_path), "#/compare?a=run:a&b=run:b")
+    page.ready()
     for name in ("eval/loss", "checkpoint/written_bytes"):
         readout = card(page, name).or_(card(page, name.removesuffix("_bytes"))).first.locator(".readout")
         assert readout.locator(".bad, .ok").count() == 0, name
@@ -311,7 +309,7 @@ def test_only_what_is_beyond_the_spread_is_called_better_or_worse(tmp_path, serv
     assert card(page, "noisy/loss").locator(".readout").locator(".bad, .ok").count() == 0
     assert "within the steps' noise" in card(page, "noisy/loss").locator(".delta").get_attribute("title")
     assert card(page, "clear/loss").locator(".readout .bad").count() == 1
-    watched.open("#/compare?a=run:a&b=run:b&part=figures")
+    page.open("#/compare?a=run:a&b=run:b&part=figures")
     for name, verdict in {
         "eval/loss": "the same",
         "noisy/loss": "within the steps' noise",

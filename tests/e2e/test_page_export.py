@@ -15,9 +15,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_chart_is_saved_as_it_looks(sweep, watch, files, theme):
-    watched = watch(sweep, theme=theme)
-    page = watched.open("#/scalars")
-    watched.ready()
+    page = watch(sweep, "#/scalars", theme=theme)
+    page.ready()
     card = page.locator("article[aria-label='train/learning_rate']")
     card.hover()
     file = files.save(page, card, "train/learning_rate", "SVG, as it looks")
@@ -28,7 +27,7 @@ def test_a_chart_is_saved_as_it_looks(sweep, watch, files, theme):
     assert {"a", "c"} <= set(texts), "the legend"
     assert any(text and "points drawn" in text for text in texts), "the reduction is stated"
     strokes = {element.get("stroke") for element in found}
-    assert {line["colour"] for line in watched.charts()["train/learning_rate"]["lines"]} <= strokes
+    assert {line["colour"] for line in page.charts()["train/learning_rate"]["lines"]} <= strokes
     assert not [element for element in found if element.tag == SVG + "image"], "lines, not pixels"
     background = found[2].get("fill") if found[2].tag == SVG + "path" else None
     assert background == ("#14171c" if theme == "dark" else "#fff")
@@ -45,9 +44,8 @@ def test_a_chart_is_saved_as_it_looks(sweep, watch, files, theme):
 def test_hostile_names_stay_text(tmp_path, written, serve, watch, files):
     written(tmp_path / "runs" / "a", {HOSTILE: [1.0, 2.0, 3.0]}, config={"x": HOSTILE})
     written(tmp_path / "runs" / "b", {HOSTILE: [2.0, 2.0, 3.0]}, config={"x": "y"})
-    watched = watch(serve(tmp_path / "runs"))
-    page = watched.open("#/scalars?group=x")
-    watched.ready()
+    page = watch(serve(tmp_path / "runs"), "#/scalars?group=x")
+    page.ready()
     card = page.locator("article").first
     card.hover()
     card.get_by_role("button", name="Save ").click()
@@ -77,9 +75,8 @@ def test_step_time_has_a_file_too(tmp_path, written, serve, watch, files, record
         "stepscope/overhead_ratio": [recording_us / 1e5] * 50,
     }
     written(tmp_path / "runs" / "a", values)
-    watched = watch(serve(tmp_path / "runs"))
-    page = watched.open("#/overview")
-    watched.ready()
+    page = watch(serve(tmp_path / "runs"), "#/overview")
+    page.ready()
     panel = page.locator("section[aria-label='Step time']")
     # Its bars are boxes of the page, which an SVG of shapes does not hold.
     assert files.colours(page, files.save(page, panel, "Step time", "PNG, twice the size")) > 3
@@ -101,10 +98,9 @@ SEEN = {
 @pytest.mark.parametrize("name", list(SEEN))
 def test_a_view_is_one_file_that_needs_no_server(sweep, watch, chromium, tmp_path, name):
     hash_, text = SEEN[name]
-    watched = watch(sweep)
-    page = watched.open(f"#/{hash_}")
+    page = watch(sweep, f"#/{hash_}")
     if name != "text":  # where no chart is
-        watched.ready()
+        page.ready()
     page.get_by_text(text).first.wait_for()
     drawn = page.evaluate("[...document.querySelectorAll('canvas')].filter(one => one.offsetWidth).length")
     page.get_by_role("button", name="Saved views").click()
@@ -145,88 +141,70 @@ def test_a_view_is_one_file_that_needs_no_server(sweep, watch, chromium, tmp_pat
     context.close()
 
 
-def test_a_saved_view_holds_the_rows_that_were_not_on_the_screen(tmp_path, written, serve, watch, chromium):
+@pytest.fixture
+def saved(chromium, tmp_path):
+    """A function that saves what is seen as one file, and opens that without a server."""
+    contexts = []
+
+    def save(page):
+        page.get_by_role("button", name="Saved views").click()
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Save as one file").click()
+        download.value.save_as(tmp_path / "seen.html")
+        contexts.append(chromium.new_context(offline=True, viewport={"width": 1440, "height": 900}))
+        seen = contexts[-1].new_page()
+        seen.goto((tmp_path / "seen.html").as_uri())
+        return seen
+
+    yield save
+    for context in contexts:
+        context.close()
+
+
+def test_a_saved_view_holds_the_rows_that_were_not_on_the_screen(tmp_path, written, serve, watch, saved):
     for run in range(150):
         written(tmp_path / "runs" / f"run{run:03d}", {"train/loss": [1.0, 2.0]})
-    watched = watch(serve(tmp_path / "runs"))
-    page = watched.open("#/overview")
-    watched.ready()
+    page = watch(serve(tmp_path / "runs"), "#/overview")
+    page.ready()
     names = page.get_by_role("row").filter(has_text="run0")
     names.first.wait_for()
     assert names.count() < 60
-    page.get_by_role("button", name="Saved views").click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Save as one file").click()
-    path = tmp_path / "seen.html"
-    download.value.save_as(path)
-    watched.wait("() => document.querySelectorAll('[role=row], tr').length < 100")
-    seen = chromium.new_page()
-    seen.goto(path.as_uri())
+    seen = saved(page)
+    page.wait("() => document.querySelectorAll('[role=row], tr').length < 100")
     assert len(set(re.findall(r"run\d{3}", seen.locator("main").inner_text()))) == 150
-    seen.close()
 
 
-def test_a_saved_view_has_its_sound(tmp_path, serve, watch, chromium):
+def test_a_saved_view_has_its_sound(tmp_path, serve, watch, saved):
     with ss.Run(tmp_path / "runs" / "a") as run:
         run.audio("beep", np.sin(np.arange(800) / 5), 0, sample_rate=8000)
-    watched = watch(serve(tmp_path / "runs"))
-    page = watched.open("#/media?q=run:a")
+    page = watch(serve(tmp_path / "runs"), "#/media?q=run:a")
     page.locator("audio").first.wait_for()
-    page.get_by_role("button", name="Saved views").click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Save as one file").click()
-    path = tmp_path / "seen.html"
-    download.value.save_as(path)
-    context = chromium.new_context(offline=True)
-    seen = context.new_page()
-    seen.goto(path.as_uri())
+    seen = saved(page)
     seconds = "() => new Promise(done => { const one = document.querySelector('audio');"
     seconds += " one.onloadedmetadata = () => done(one.duration); one.preload = 'auto'; one.load(); })"
     assert seen.evaluate(seconds) == pytest.approx(0.1)
-    context.close()
 
 
-def test_a_saved_view_runs_nothing_that_a_log_says(tmp_path, written, serve, watch, chromium):
+def test_a_saved_view_runs_nothing_that_a_log_says(tmp_path, written, serve, watch, saved):
     written(tmp_path / "runs" / "a", {HOSTILE: [1.0, 2.0, 3.0]}, config={"x": HOSTILE})
-    watched = watch(serve(tmp_path / "runs"))
-    page = watched.open("#/overview")
-    watched.ready()
-    page.get_by_role("button", name="Saved views").click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Save as one file").click()
-    path = tmp_path / "seen.html"
-    download.value.save_as(path)
-    seen = chromium.new_page()
-    seen.goto(path.as_uri())
+    page = watch(serve(tmp_path / "runs"), "#/overview")
+    page.ready()
+    seen = saved(page)
     assert seen.evaluate("window.hacked") is None
     assert HOSTILE in seen.evaluate("document.body.innerText")
-    seen.close()
 
 
-def saved_view(page, path):
-    """Save what is seen as one file, and open that without a server."""
-    page.get_by_role("button", name="Saved views").click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Save as one file").click()
-    download.value.save_as(path)
-    return path.as_uri()
-
-
-def test_a_saved_view_holds_the_charts_that_were_not_on_the_screen(tmp_path, serve, watch, chromium):
+def test_a_saved_view_holds_the_charts_that_were_not_on_the_screen(tmp_path, serve, watch, saved):
     writer = EventWriter(tmp_path / "runs" / "one")
     tags = [f"part{part}/layer{at:02d}" for part in range(3) for at in range(40)]
     for step in range(20):
         writer.scalars([(tag, float(int(tag[-2:]) + step)) for tag in tags], step, 1.7e9 + step)
     writer.close()
-    watched = watch(serve(tmp_path / "runs"))
-    page = watched.open("#/scalars?sm=0")
-    watched.ready()
-    assert len(watched.charts()) < 60
-    url = saved_view(page, tmp_path / "seen.html")
-    watched.wait("() => window.__stepscope_test.charts().length < 60")
-    context = chromium.new_context(offline=True, viewport={"width": 1440, "height": 900})
-    seen = context.new_page()
-    seen.goto(url)
+    page = watch(serve(tmp_path / "runs"), "#/scalars?sm=0")
+    page.ready()
+    assert len(page.charts()) < 60
+    seen = saved(page)
+    page.wait("() => window.__stepscope_test.charts().length < 60")
     cards = seen.get_by_role("article")
     assert cards.count() == len(tags)
     drawn = """cards => cards.map(card => [...card.querySelectorAll('img')].some(image => {
@@ -240,11 +218,10 @@ def test_a_saved_view_holds_the_charts_that_were_not_on_the_screen(tmp_path, ser
     assert seen.evaluate("Promise.all([...document.images].map(image => image.decode()))") is not None
     assert all(cards.evaluate_all(drawn))
     assert cards.last.locator(".value").inner_text() == "58"
-    context.close()
 
 
 @pytest.mark.parametrize("motion", ["reduce", "no-preference"])
-def test_a_saved_view_has_its_film(tmp_path, serve, watch, chromium, motion):
+def test_a_saved_view_has_its_film(tmp_path, serve, watch, saved, motion):
     frames = np.zeros((3, 8, 8, 3), np.uint8)
     frames[1, ..., 0], frames[2, ..., 2] = 255, 255
     with ss.Run(tmp_path / "runs" / "a") as run:
@@ -254,10 +231,7 @@ def test_a_saved_view_has_its_film(tmp_path, serve, watch, chromium, motion):
     page = watched.open("#/media?q=run:a")
     page.get_by_role("button", name="Stop" if motion == "no-preference" else "Play").wait_for()
     watched.wait("() => document.querySelector('.film canvas')?.dataset.drawn === '1'")
-    url = saved_view(page, tmp_path / "seen.html")
-    context = chromium.new_context(offline=True)
-    seen = context.new_page()
-    seen.goto(url)
+    seen = saved(page)
     film = seen.get_by_role("img", name="film, step 0", exact=True)
     if motion == "reduce":
         assert not film.is_visible(), "it stands still until somebody plays it"
@@ -269,4 +243,3 @@ def test_a_saved_view_has_its_film(tmp_path, serve, watch, chromium, motion):
         seen.wait_for_timeout(20)
     assert len(shots) >= 2, "it moves"
     assert film.evaluate("one => one.src.startsWith('data:image/gif')")
-    context.close()

@@ -102,15 +102,14 @@ def test_the_run_that_is_watched_stays_when_another_begins(tmp_path, serve, watc
     writer = EventWriter(log_dir / "first")
     writer.scalar("loss", 1.0, 0, 1.7e9)
     writer.flush()
-    watched = watch(serve(log_dir, "--no-cache"))
-    page = watched.open("#/overview")
+    page = watch(serve(log_dir, "--no-cache"), "#/overview")
     state = page.get_by_role("region", name="State of the run")
     state.wait_for()
     with ss.Run(log_dir / "second") as run:
         run.scalar("loss", 2.0)
     page.get_by_text("second has started").wait_for()
     assert "first" in state.inner_text()
-    assert {line["run"] for line in watched.charts()["loss"]["lines"]} == {"first"}
+    assert {line["run"] for line in page.charts()["loss"]["lines"]} == {"first"}
     page.get_by_role("button", name="Show all 2 runs").click()
     page.get_by_role("rowheader", name="second").wait_for()
     writer.close()
@@ -155,8 +154,7 @@ with ss.Run(sys.argv[1], total_steps=10**6, flush_secs=0.1) as run:
 def test_a_run_that_is_killed_is_called_so_within_seconds_and_not_running(tmp_path, serve, watch):
     training = subprocess.Popen([sys.executable, "-c", GOES_ON, str(tmp_path / "log" / "run")])
     try:
-        watched = watch(serve(tmp_path / "log", "--no-cache"))
-        page = watched.open("#/overview")
+        page = watch(serve(tmp_path / "log", "--no-cache"), "#/overview")
         state = page.get_by_role("region", name="State of the run")
         state.get_by_text("Running").first.wait_for()
     finally:

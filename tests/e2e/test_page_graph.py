@@ -124,8 +124,7 @@ def test_the_place_where_gradients_break_is_marked(tmp_path, serve, watch, broke
                 gone = step >= 100 and (at < 6 or not broken)
                 level = random.lognormvariate(0, 0.1) * (1e-6 if gone else 1)
                 run.scalar(f"gradients/h.{at // 2}.l{at}.weight/norm", level, step)
-    watched = watch(serve(tmp_path / "log", "--no-cache"))
-    page = watched.open("#/graph")
+    page = watch(serve(tmp_path / "log", "--no-cache"), "#/graph")
     layers = page.get_by_role("treegrid", name="Scopes and operations")
     layers.get_by_role("columnheader", name="Step 195").wait_for()
     assert "÷" in layers.get_by_role("row", name="l3", exact=False).first.inner_text()
@@ -134,7 +133,7 @@ def test_the_place_where_gradients_break_is_marked(tmp_path, serve, watch, broke
         words.wait_for()
         assert "of the 10 after it none did" in words.inner_text()
         page.get_by_role("button", name="Show it").click()
-        watched.wait("() => location.hash.includes('node=h/2')")
+        page.wait("() => location.hash.includes('node=h/2')")
     else:
         assert page.get_by_text("Gradients break").count() == 0
 
@@ -175,8 +174,7 @@ def test_it_opens_on_the_model_beside_its_layers_and_is_laid_out_by_a_worker(ope
 def test_without_costs_it_is_coloured_by_what_there_is_and_never_hatched_all_over(tmp_path, serve, watch):
     with ss.Run(tmp_path / "log" / "a") as run:
         run.graph([Node("a/x", "Input"), Node("a/y", "relu", ["a/x"]), Node("b/z", "tanh", ["a/y"])])
-    watched = watch(serve(tmp_path / "log", "--no-cache"))
-    page = watched.open("#/graph")
+    page = watch(serve(tmp_path / "log", "--no-cache"), "#/graph")
     page.get_by_role("button", name="a, 2 operations").wait_for()
     assert page.get_by_role("button", name="Operation", exact=True).get_attribute("aria-pressed") == "true"
     page.get_by_role("button", name="Compute time", exact=True).click()

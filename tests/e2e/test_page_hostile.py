@@ -41,9 +41,8 @@ def hostile_dir(tmp_path, about_run):
     "hash_", ["#/overview", "#/scalars?rail=1&details=1", "#/overview?q=run:*bold&details=1"]
 )
 def test_names_are_text(hostile_dir, serve, watch, hash_):
-    watched = watch(serve(hostile_dir))
-    page = watched.open(hash_)
-    watched.ready()
+    page = watch(serve(hostile_dir), hash_)
+    page.ready()
     page.keyboard.press("j")
     for place in page.locator("[data-chart]").all()[:4]:
         place.hover()
@@ -56,14 +55,13 @@ def test_names_are_text(hostile_dir, serve, watch, hash_):
 
 
 def test_hostile_names_go_through_address_and_download(hostile_dir, serve, watch):
-    watched = watch(serve(hostile_dir))
-    page = watched.open("#/scalars")
-    watched.ready()
+    page = watch(serve(hostile_dir), "#/scalars")
+    page.ready()
     page.get_by_role("article", name=HOSTILE).hover()
     page.get_by_role("button", name="Pin " + HOSTILE).click()
-    watched.wait("() => location.hash.includes('pin=')")
+    page.wait("() => location.hash.includes('pin=')")
     page.reload()
-    watched.ready()
+    page.ready()
     assert page.locator("section[aria-label='Pinned'] h3").inner_text().startswith("<img")
     page.get_by_role("article", name=HOSTILE).first.hover()
     page.get_by_role("button", name="Save " + HOSTILE).first.click()
@@ -93,8 +91,7 @@ def test_markdown_of_others_neither_acts_nor_loads(tmp_path, serve, watch):
     root = tmp_path / "runs"
     with ss.Run(root / "notes") as run:
         run.text("samples", MARKDOWN, step=0)
-    watched = watch(serve(root))
-    page = watched.open("#/text")
+    page = watch(serve(root), "#/text")
     text = page.locator(".markdown")
     text.get_by_role("strong").or_(text.locator("strong")).first.wait_for()
     assert text.locator("strong").inner_text() == "1"

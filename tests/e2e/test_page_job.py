@@ -103,8 +103,7 @@ def test_profiles_are_told_apart_by_their_names(opened):
 
 def test_what_is_said_of_parameter_servers(tmp_path, serve, watch):
     shutil.copytree(recorded("tf_estimator/distributed"), tmp_path / "log" / "estimator")
-    watched = watch(serve(tmp_path / "log", "--no-cache"))
-    page = watched.open("#/profile?prof=estimator&show=job")
+    page = watch(serve(tmp_path / "log", "--no-cache"), "#/profile?prof=estimator&show=job")
     verdict = page.get_by_role("region", name="Who waits for whom")
     verdict.get_by_text("No parameter server stands out").wait_for()
     table = page.get_by_role("region", name="Workers and parameter servers")

@@ -78,14 +78,13 @@ def test_a_sound_run_has_no_bar(runs, serve_long, watch):
 
 
 def test_a_kind_is_corrected_on_its_chart_and_kept(runs, serve, watch):
-    watched = watch(serve(runs))
-    page = watched.open("#/scalars?q=run:broken&f=widgets")
-    watched.ready()
+    page = watch(serve(runs), "#/scalars?q=run:broken&f=widgets")
+    page.ready()
     card = page.get_by_role("article", name="widgets")
     card.hover()
     card.get_by_role("button", name="Settings of widgets").click()
     page.get_by_role("button", name="Counter", exact=True).click()
-    watched.wait(
+    page.wait(
         "() => window.__stepscope_test.charts().every(({ lines }) =>"
         " lines.every(({ y }) => y.every(value => value === 0 || value === 1)))"
     )
@@ -94,10 +93,9 @@ def test_a_kind_is_corrected_on_its_chart_and_kept(runs, serve, watch):
 
 def test_a_colour_is_chosen_and_kept_beside_the_run(runs, serve, watch):
     server = serve(runs)
-    watched = watch(server)
-    page = watched.open("#/scalars?f=train")
-    watched.ready()
+    page = watch(server, "#/scalars?f=train")
+    page.ready()
     page.request.post(f"{server.url}/api/v1/run", data={"run": "sound", "colour": 5})
     colour = "() => window.__stepscope_test.charts()[0]?.lines.find(({ run }) => run === 'sound')?.colour"
-    watched.wait(f"() => ({colour})() === getComputedStyle(document.documentElement)"
+    page.wait(f"() => ({colour})() === getComputedStyle(document.documentElement)"
                  ".getPropertyValue('--series-5').trim()")  # fmt: skip

@@ -260,8 +260,7 @@ def test_what_torch_and_tensorboard_write_is_shown_too(tmp_path, serve, watch):
         global_step=3,
     )
     writer.close()
-    watched = watch(serve(tmp_path / "log", "--no-cache"))
-    page = watched.open("#/media")
+    page = watch(serve(tmp_path / "log", "--no-cache"), "#/media")
     page.get_by_role("img", name="Precision over recall of cats: t area 0.").wait_for()
     page.get_by_role("button", name="Meshes").click()
     page.get_by_role("application", name="cloud of t, step 3, 4 points, 1 triangle").wait_for()
@@ -308,10 +307,9 @@ def test_pictures_of_any_shape_have_one_height_and_every_step_is_in_the_strip(tm
                     run.image(f"{name}/{number}", np.full(shape, step, np.uint8), step)
             run.text("words", f"text of step {step}", step)
             run.audio("sound", np.zeros(800), step, sample_rate=8000)
-    watched = watch(serve(tmp_path / "log", "--no-cache"))
-    page = watched.open("#/media")
+    page = watch(serve(tmp_path / "log", "--no-cache"), "#/media")
     page.get_by_role("region", name="words", exact=True).get_by_text("text of step 20").wait_for()
-    watched.wait("() => document.querySelectorAll('figure img').length === 8")
+    page.wait("() => document.querySelectorAll('figure img').length === 8")
     cards = [page.get_by_role("region", name=f"{name}/{at}", exact=True) for name in shapes for at in (0, 1)]
     cards += [page.get_by_role("region", name=name, exact=True) for name in ("words", "sound")]
     boxes = [card.bounding_box() for card in cards]
@@ -330,7 +328,7 @@ def test_pictures_of_any_shape_have_one_height_and_every_step_is_in_the_strip(tm
     line = page.get_by_role("region", name="Steps of words")
     line.get_by_role("button", name="Step 10 of words").click()
     page.get_by_role("region", name="words", exact=True).get_by_text("text of step 10").wait_for()
-    watched.wait("() => /at=10/.test(location.hash) && /rec=words/.test(location.hash)")
+    page.wait("() => /at=10/.test(location.hash) && /rec=words/.test(location.hash)")
 
 
 @pytest.mark.parametrize(("width", "least"), [(1440, 2), (390, 1)])

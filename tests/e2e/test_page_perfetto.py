@@ -19,19 +19,16 @@ def log(tmp_path):
 
 @pytest.mark.slow
 def test_a_profile_opens_in_perfetto_and_no_request_leaves_the_host(log, serve, watch):
-    watched = watch(serve(log, "--no-cache"))
-    page = watched.open("#/profile?show=timeline")
+    page = watch(serve(log, "--no-cache"), "#/profile?show=timeline")
     page.get_by_role("button", name="Open in Perfetto").click()
     frame = page.frame_locator("iframe[title=Perfetto]")
     frame.locator(".pf-track").first.wait_for(timeout=PATIENCE_MS)
     frame.get_by_text("GPU 0", exact=False).first.wait_for(timeout=PATIENCE_MS)
-    asked = [request for request in watched.requests if urlsplit(request.url).scheme in ("http", "https")]
+    asked = [request for request in page.requests if urlsplit(request.url).scheme in ("http", "https")]
     assert any("/perfetto/" in request.url and request.url.endswith(".wasm") for request in asked)
-    away = [
-        request for request in asked if urlsplit(request.url).netloc != f"127.0.0.1:{watched.server.port}"
-    ]
+    away = [request for request in asked if urlsplit(request.url).netloc != f"127.0.0.1:{page.server.port}"]
     assert all(request.failure for request in away)  # what it tries its policy stops before it is sent
-    watched.hosts = {urlsplit(request.url).netloc for request in asked if request not in away}
+    page.hosts = {urlsplit(request.url).netloc for request in asked if request not in away}
     # Perfetto says in the console what its policy forbids it; ours says nothing.
     refused = (
         "Content Security Policy",
@@ -40,8 +37,8 @@ def test_a_profile_opens_in_perfetto_and_no_request_leaves_the_host(log, serve, 
         "ServiceWorker",
         "Ignoring message",
     )
-    watched.messages[:] = [line for line in watched.messages if line.startswith("error: ")]
-    watched.messages[:] = [line for line in watched.messages if not any(word in line for word in refused)]
+    page.messages[:] = [line for line in page.messages if line.startswith("error: ")]
+    page.messages[:] = [line for line in page.messages if not any(word in line for word in refused)]
     page.get_by_role("button", name="Back to Stepscope").click()
     page.locator("iframe").wait_for(state="detached")
 

@@ -223,9 +223,8 @@ def test_arrows_are_drawn_and_can_be_left_out(opened):
 def test_memory_and_tensors_of_a_session_stand_below_its_lanes(tmp_path, serve, watch):
     (tmp_path / "log").mkdir()
     shutil.copy(recorded("tf_estimator/single/timeline-400.json.gz"), tmp_path / "log")
-    watched = watch(serve(tmp_path / "log", "--no-cache"))
-    page = watched.open("#/profile?show=timeline")
-    drawn(watched)
+    page = watch(serve(tmp_path / "log", "--no-cache"), "#/profile?show=timeline")
+    drawn(page)
     for name in ("Allocator", "Tensors", "mklcpu"):
         page.get_by_text(name, exact=True).first.wait_for()
     page.get_by_label("Find events by name").fill("ConcatV2")
@@ -249,15 +248,14 @@ def test_arrows_lead_from_who_made_a_tensor_of_a_session_to_who_used_it(tmp_path
     folder.mkdir(parents=True)
     shutil.copy(recorded("tfprof/convnet/run_metadata_step1.pb"), folder / "run_meta_1")
     draw_as_tensorflow(folder, 1)
-    watched = watch(serve(tmp_path / "log", "--no-cache"))
-    page = watched.open("#/profile?show=timeline&find=_MklNativeFusedMatMul")
-    drawn(watched)
+    page = watch(serve(tmp_path / "log", "--no-cache"), "#/profile?show=timeline&find=_MklNativeFusedMatMul")
+    drawn(page)
     panel = page.get_by_role("complementary", name="Selected event")
     made = panel.locator("section", has=page.get_by_role("heading", name="Predecessors"))
     made.get_by_text("arrow").wait_for()
     made.get_by_role("button", name="ReadVariableOp").wait_for()
-    watched.wait(f"() => ({ACCENT})() > 100")
-    with_arrows, without = arrows_go(watched)
+    page.wait(f"() => ({ACCENT})() > 100")
+    with_arrows, without = arrows_go(page)
     assert with_arrows - without > 60
     made.get_by_role("button", name="ReadVariableOp").click()
     used = panel.locator("section", has=page.get_by_role("heading", name="Successors"))
@@ -298,19 +296,18 @@ def test_a_capture_of_a_session_opens_at_a_step_and_with_tensors(tmp_path, serve
     capture_of_session(log / "b", [20])
     with ss.Run(log / "c") as run:
         run.scalar("loss", 1.0, 0)
-    watched = watch(serve(log, "--no-cache"))
-    page = watched.open("#/profile?run=a&show=timeline")
-    drawn(watched)
+    page = watch(serve(log, "--no-cache"), "#/profile?run=a&show=timeline")
+    drawn(page)
     assert page.get_by_label("Profile", exact=True).input_value() == "a/profiles/step00000006"
     for name in ("Allocator", "Tensors"):
         page.get_by_text(name, exact=True).first.wait_for()
-    watched.wait("() => location.hash.includes('t=')")
+    page.wait("() => location.hash.includes('t=')")
     first, last = (
         int(each) for each in page.evaluate("location.hash").split("t=")[1].split("&")[0].split("-")
     )
     assert first > 1_990_000_000, "the last of three steps, a second apart"
     assert last - first < 2_000_000
-    watched.open("#/profile?run=c")
+    page.open("#/profile?run=c")
     page.get_by_text("No profile of c yet").wait_for()
     page.get_by_role("button", name="Show the newest of the other runs").click()
     page.get_by_label("Profile", exact=True).wait_for()
@@ -535,8 +532,7 @@ def test_hostile_names_stay_text(tmp_path, serve, watch):
     trace = json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "<b>x.json.gz").write_bytes(gzip.compress(trace))
-    watched = watch(serve(tmp_path / "log", "--no-cache"))
-    page = watched.open("#/profile?show=timeline&ev=0")
+    page = watch(serve(tmp_path / "log", "--no-cache"), "#/profile?show=timeline&ev=0")
     page.get_by_role("complementary", name="Selected event").get_by_text(name).first.wait_for()
     page.get_by_role("button", name="Summary").click()
     page.get_by_role("button", name=name).first.wait_for()
@@ -545,8 +541,7 @@ def test_hostile_names_stay_text(tmp_path, serve, watch):
 
 def test_a_directory_without_profiles_says_how_to_record_one(tmp_path, serve, watch):
     (tmp_path / "log").mkdir()
-    watched = watch(serve(tmp_path / "log"))
-    page = watched.open("#/profile")
+    page = watch(serve(tmp_path / "log"), "#/profile")
     page.get_by_text("No profile yet").wait_for()
     page.get_by_text("ProfilerHook").wait_for()
 
@@ -554,12 +549,11 @@ def test_a_directory_without_profiles_says_how_to_record_one(tmp_path, serve, wa
 def test_a_damaged_profile_is_said_and_the_others_open(tmp_path, serve, watch):
     traces = lay(tmp_path / "log")
     (traces / "damaged.json").write_text('{"schemaVersion": 1, "traceEvents": [{"ph": "X", "na')
-    watched = watch(serve(traces, "--no-cache"))
-    page = watched.open("#/profile?prof=damaged.json")
+    page = watch(serve(traces, "--no-cache"), "#/profile?prof=damaged.json")
     page.get_by_role("alert").or_(page.get_by_text("Recorded")).first.wait_for()
     page.get_by_label("Profile", exact=True).select_option("resnet50_v100_workers0.json.gz")
     page.get_by_text("Where the time of a step goes").wait_for()
-    watched.messages[:] = [line for line in watched.messages if "422" not in line]
+    page.messages[:] = [line for line in page.messages if "422" not in line]
 
 
 def test_keys_steer_the_timeline_before_anything_of_it_has_the_focus(opened):

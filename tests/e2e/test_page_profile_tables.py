@@ -300,12 +300,11 @@ def test_a_running_run_is_asked_for_a_profile_that_then_opens(tmp_path, serve, w
     trainer = threading.Thread(target=train)
     trainer.start()
     try:
-        watched = watch(serve(log))
-        page = watched.open("#/profile")
+        page = watch(serve(log), "#/profile")
         page.get_by_role("button", name="Capture now").click()
         page.get_by_role("button", name="Open", exact=True).click(timeout=40_000)
         page.get_by_text("Where the time of a step goes").wait_for()
-        watched.wait("() => location.hash.includes('prof=live/profiles/')")
+        page.wait("() => location.hash.includes('prof=live/profiles/')")
     finally:
         stop.set()
         trainer.join(timeout=30)

@@ -61,8 +61,7 @@ def write_workers(log, seconds, steps):
 def test_a_worker_of_parameter_servers_is_named_where_it_is_slower_and_only_there(
     tmp_path, serve, watch, slow, named
 ):
-    watched = watch(serve(write_workers(tmp_path / "log", [0.054, 0.055, 0.054, slow], 1000)))
-    page = watched.open("#/ranks")
+    page = watch(serve(write_workers(tmp_path / "log", [0.054, 0.055, 0.054, slow], 1000)), "#/ranks")
     frontier = page.get_by_role("region", name="Frontier").first
     frontier.get_by_text("The ranks count their steps together").wait_for()
     said = frontier.inner_text()
@@ -215,12 +214,11 @@ def test_a_cell_leads_to_the_nearest_profile_of_its_rank(tmp_path, serve, watch,
     job = write_job(tmp_path / "log")
     make_capture(job / "job", rank=SLOW, steps=[60, 61, 62])
     make_capture(job / "job", rank=0, steps=[80])
-    watched = watch(serve(job))
-    page = watched.open(f"#/ranks?rank=rank%20{SLOW}&cell=75")
+    page = watch(serve(job), f"#/ranks?rank=rank%20{SLOW}&cell=75")
     cell = page.get_by_role("region", name="Selected cell")
     cell.get_by_text("13 steps away").wait_for()
     cell.get_by_role("button", name="Profile of step 62").click()
-    watched.wait("() => location.hash.startsWith('#/profile') && location.hash.includes('rank5')")
+    page.wait("() => location.hash.startsWith('#/profile') && location.hash.includes('rank5')")
     page.get_by_label("Timeline").first.wait_for()
 
 

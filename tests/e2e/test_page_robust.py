@@ -42,41 +42,39 @@ def drawn(watched):
 
 def test_a_restarted_server_is_found_again_and_the_view_stays(log_dir, serve, watch):
     server = serve(log_dir)
-    watched = watch(server)
-    page = watched.open(VIEW)
-    watched.ready()
-    before, address = drawn(watched), page.evaluate("location.hash")
+    page = watch(server, VIEW)
+    page.ready()
+    before, address = drawn(page), page.evaluate("location.hash")
     page.evaluate("document.getElementById('main').scrollTop = 40")
     server.process.kill()
     server.stop()
     page.locator("[data-link='disconnected']").wait_for(timeout=15_000)
     assert page.title().startswith("Disconnected")
     page.get_by_role("button", name="Log x").click()
-    assert watched.charts(), "what was drawn can still be read"
+    assert page.charts(), "what was drawn can still be read"
     page.get_by_role("button", name="Log x").click()
     server.start()
     page.locator("[data-link='live']").wait_for(timeout=30_000)
-    watched.ready()
+    page.ready()
     assert parts(page.evaluate("location.hash")) == parts(address)
-    assert drawn(watched) == before
+    assert drawn(page) == before
     page.get_by_label("Filter charts by a regex").fill("loss")
-    watched.ready()
+    page.ready()
 
 
 def test_every_kind_of_log_survives_a_restart(logs, serve, watch):
     server = serve(logs)
-    watched = watch(server)
-    page = watched.open("#/scalars?sm=0")
-    watched.ready()
-    before = drawn(watched)
+    page = watch(server, "#/scalars?sm=0")
+    page.ready()
+    before = drawn(page)
     assert before["train/loss"]
     server.process.kill()
     server.stop()
     page.locator("[data-link='disconnected']").wait_for(timeout=15_000)
     server.start()
     page.locator("[data-link='live']").wait_for(timeout=30_000)
-    watched.ready()
-    assert drawn(watched) == before
+    page.ready()
+    assert drawn(page) == before
 
 
 @pytest.mark.slow
@@ -108,16 +106,15 @@ def test_eight_tabs_share_six_connections(log_dir, serve, watch):
 
 def test_ranks_of_one_run_are_lines_of_their_own(tmp_path, written, serve, watch):
     write_ranks(written, tmp_path / "runs")
-    watched = watch(serve(tmp_path / "runs"))
-    page = watched.open("#/scalars?sm=0")
-    watched.ready()
-    lines = watched.charts()["train/loss"]["lines"]
+    page = watch(serve(tmp_path / "runs"), "#/scalars?sm=0")
+    page.ready()
+    lines = page.charts()["train/loss"]["lines"]
     assert len(lines) == 4
     assert len({line["colour"] for line in lines}) == 4
-    page.goto(watched.server.url + "/#/scalars?sm=0&group=~.*")
+    page.goto(page.server.url + "/#/scalars?sm=0&group=~.*")
     page.reload()
-    watched.ready()
-    [line] = watched.charts()["train/loss"]["lines"]
+    page.ready()
+    [line] = page.charts()["train/loss"]["lines"]
     assert line["y"][0] == pytest.approx(5.15), "the mean over the ranks"
 
 

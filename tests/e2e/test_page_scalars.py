@@ -26,15 +26,14 @@ def test_a_point_is_drawn_within_two_seconds_of_its_flush(tmp_path, serve, watch
     writer.scalar("train/loss", 5.0, 0, time.time())
     writer.scalar("train/loss", 4.0, 1, time.time())
     writer.flush()
-    watched = watch(serve(tmp_path / "runs"))
-    page = watched.open("#/scalars?sm=0")
-    watched.ready()
+    page = watch(serve(tmp_path / "runs"), "#/scalars?sm=0")
+    page.ready()
     waited = []
     for step, value in ((2, 3.0), (3, 2.5), (4, 2.25), (5, 2.125), (6, 0.125)):
         writer.scalar("train/loss", value, step, time.time())
         writer.flush()
         flushed = time.monotonic()
-        watched.wait(
+        page.wait(
             "value => window.__stepscope_test.charts().some(c => c.lines[0]?.y.at(-1) === value)", value
         )
         waited.append(time.monotonic() - flushed)
@@ -275,16 +274,15 @@ def test_only_what_is_on_the_screen_is_fetched(tmp_path, serve, watch):
     for step in range(3):
         writer.scalars([(f"layer/{tag}", float(step)) for tag in range(300)], step, 1.7e9 + step)
     writer.close()
-    watched = watch(serve(tmp_path / "runs"))
-    page = watched.open("#/scalars")
-    watched.ready()
+    page = watch(serve(tmp_path / "runs"), "#/scalars")
+    page.ready()
     asked = {
         chart["id"]
-        for request in watched.requests
+        for request in page.requests
         if request.method == "POST"
         for chart in request.post_data_json["charts"]
     }
     assert 0 < len(asked) < 80
     assert page.evaluate("document.querySelectorAll('*').length") < 3000
     page.locator("main").evaluate("main => main.scrollTo(0, 1200)")
-    watched.wait("() => window.__stepscope_test.charts().some(c => c.chart === 'layer/50')")
+    page.wait("() => window.__stepscope_test.charts().some(c => c.chart === 'layer/50')")

@@ -51,18 +51,17 @@ def test_the_address_follows_what_is_done_and_back_undoes_pages(open_page):
 
 def test_a_gone_server_is_said_and_its_return_resumes(log_dir, serve, watch):
     server = serve(log_dir)
-    watched = watch(server)
-    page = watched.open("#/scalars")
-    watched.ready()
+    page = watch(server, "#/scalars")
+    page.ready()
     page.locator("[data-link='live']").wait_for()
     server.stop()
     badge = page.locator("[data-link='disconnected']")
     badge.wait_for(timeout=10_000)
     assert badge.inner_text().startswith("Disconnected ")
-    assert watched.charts(), "what was drawn stays"
+    assert page.charts(), "what was drawn stays"
     server.start()
     page.locator("[data-link='live']").wait_for(timeout=20_000)
-    watched.ready()
+    page.ready()
 
 
 def test_a_hidden_tab_asks_nothing(open_page):

@@ -40,9 +40,8 @@ def card(page, title):
 
 
 def test_current_values_are_as_recorded_and_never_smoothed(logs, serve, watch):
-    watched = watch(serve(logs))
-    page = watched.open("#/scalars?q=run:first&sm=0.9")
-    watched.ready()
+    page = watch(serve(logs), "#/scalars?q=run:first&sm=0.9")
+    page.ready()
     shown = {
         tag: card(page, tag).locator(".value").inner_text()
         for tag in ("train/loss", "train/nonfinite_count", "train/lr")
@@ -53,9 +52,8 @@ def test_current_values_are_as_recorded_and_never_smoothed(logs, serve, watch):
 
 def test_of_several_runs_the_card_says_that_some_end_at_no_number(logs, serve, watch):
     record(logs / "third", 1_700_003_000, **{"train/loss": 0.25})
-    watched = watch(serve(logs))
-    page = watched.open("#/scalars")
-    watched.ready()
+    page = watch(serve(logs), "#/scalars")
+    page.ready()
     assert card(page, "train/loss").locator(".value").inner_text() == "0.250, NaN"
 
 
@@ -73,9 +71,8 @@ def test_smoothing_is_never_asked_for_schedules_and_counts(logs, serve, watch):
 
 
 def test_the_unit_of_a_title_is_never_cut_off_and_no_title_has_a_power(logs, serve, watch):
-    watched = watch(serve(logs))
-    page = watched.open("#/scalars?q=run:first")
-    watched.ready()
+    page = watch(serve(logs), "#/scalars?q=run:first")
+    page.ready()
     for title in page.get_by_role("article").locator("h3:has(.nowrap)").all():
         box, room = title.locator(".nowrap").bounding_box(), title.bounding_box()
         assert box["x"] + box["width"] <= room["x"] + room["width"] + 1, title.inner_text()
@@ -170,26 +167,25 @@ def test_on_a_phone_a_finding_is_said_whole_and_importance_fits(tmp_path, writte
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_run_keeps_its_colour_when_others_come_and_go_and_on_reload(logs, serve, watch, theme):
-    watched = watch(serve(logs), theme=theme)
-    page = watched.open("#/scalars")
-    watched.ready()
-    before = colours(watched)
+    page = watch(serve(logs), "#/scalars", theme=theme)
+    page.ready()
+    before = colours(page)
     assert len(set(before.values())) == 2
     for number in range(10):
         record(logs / f"earlier-{number}", 1_600_000_000 + 1000 * number)
-    watched.wait("() => window.__stepscope_test.charts().some(one => one.lines.length === 12)")
-    watched.ready()
-    among_more = colours(watched)
+    page.wait("() => window.__stepscope_test.charts().some(one => one.lines.length === 12)")
+    page.ready()
+    among_more = colours(page)
     assert {run: among_more[run] for run in before} == before
     assert len(set(among_more.values())) == 12
     page.reload()
-    watched.ready()
-    assert colours(watched) == among_more
+    page.ready()
+    assert colours(page) == among_more
     page.goto(page.url.split("#")[0] + "#/scalars?q=run:second")
     page.get_by_text("1 of 12 runs").wait_for()
     page.goto(page.url.split("#")[0] + "#/scalars?hide=first")
-    watched.wait("() => window.__stepscope_test.charts().every(one => one.lines.length === 11)")
-    assert colours(watched)["second"] == before["second"]
+    page.wait("() => window.__stepscope_test.charts().every(one => one.lines.length === 11)")
+    assert colours(page)["second"] == before["second"]
 
 
 def test_a_long_name_is_whole_in_the_list_of_runs(tmp_path, serve, watch):
@@ -203,9 +199,8 @@ def test_a_long_name_is_whole_in_the_list_of_runs(tmp_path, serve, watch):
         run.scalar("loss", 1 / 0, 0)
     with ss.Run(tmp_path / short) as run:
         run.scalar("loss", 1.0, 0)
-    watched = watch(serve(tmp_path))
-    page = watched.open("#/scalars")
-    watched.ready()
+    page = watch(serve(tmp_path), "#/scalars")
+    page.ready()
     rail = page.get_by_role("complementary", name="Runs")
     for name in names:
         title = rail.locator(f"[data-run='{name}']").get_by_text(name, exact=True)
@@ -224,29 +219,28 @@ def test_no_figure_anywhere_is_smoothed(tmp_path, serve, watch):
         for step in range(STEPS):
             writer.scalar("loss", last if step == STEPS - 1 else 1.0, step, 1_700_000_000 + step)
         writer.close()
-    watched = watch(serve(tmp_path))
-    page = watched.open("#/scalars?sm=0.95")
-    watched.ready()
+    page = watch(serve(tmp_path), "#/scalars?sm=0.95")
+    page.ready()
     rail = page.get_by_role("complementary", name="Runs")
     rail.locator("[data-run=a] .value").get_by_text("3.0").wait_for()
     assert rail.locator("[data-run=b] .value").inner_text().startswith("5.0")
-    watched.open("#/overview?sm=0.95")
+    page.open("#/overview?sm=0.95")
     table = page.get_by_role("group", name="Table of runs")
     for name, last in (("a", "3.0"), ("b", "5.0")):
         row = table.get_by_role("row").filter(has=page.get_by_role("rowheader", name=name, exact=True))
         row.get_by_text(last).first.wait_for()
-    watched.open("#/compare?a=run:a&b=run:b&sm=0.95")
-    watched.ready()
+    page.open("#/compare?a=run:a&b=run:b&sm=0.95")
+    page.ready()
     readout = card(page, "loss").locator(".readout")
     words = readout.inner_text().replace("\N{NO-BREAK SPACE}", " ").split()
     assert words[:5] == ["A", "3.00", "B", "5.00", "B"]
     assert "+66.7" in readout.inner_text()
-    line = next(one for one in watched.charts()["loss"]["lines"] if one["run"] == "A")
+    line = next(one for one in page.charts()["loss"]["lines"] if one["run"] == "A")
     assert line["y"][-1] < 1.5, "what is drawn is smoothed"
     card(page, "loss").get_by_role("img").focus()
     page.keyboard.press("End")
     page.keyboard.press("ArrowLeft")
-    watched.wait("() => document.querySelector('article .readout').innerText.includes('1.00')")
+    page.wait("() => document.querySelector('article .readout').innerText.includes('1.00')")
 
 
 def test_a_compile_step_flattens_no_chart_of_a_comparison(tmp_path, serve, watch):
@@ -269,10 +263,9 @@ def test_a_compile_step_flattens_no_chart_of_a_comparison(tmp_path, serve, watch
 
 
 def test_a_colour_is_chosen_in_the_dialog_of_a_run(logs, serve, watch):
-    watched = watch(serve(logs))
-    page = watched.open("#/scalars?run=second")
-    watched.ready()
-    before = colours(watched)
+    page = watch(serve(logs), "#/scalars?run=second")
+    page.ready()
+    before = colours(page)
     page.keyboard.press("n")
     page.get_by_role("dialog").get_by_role("button", name="Colour 7", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Save").click()
@@ -280,29 +273,28 @@ def test_a_colour_is_chosen_in_the_dialog_of_a_run(logs, serve, watch):
         "getComputedStyle(document.documentElement).getPropertyValue('--series-7').trim()"
     )
     assert before["second"] != seventh
-    watched.wait(
+    page.wait(
         "colour => window.__stepscope_test.charts().every(({ lines }) =>"
         " lines.every(one => (one.run === 'second') === (one.colour === colour)))",
         seventh,
     )
     page.reload()
-    watched.ready()
-    assert colours(watched) == before | {"second": seventh}
+    page.ready()
+    assert colours(page) == before | {"second": seventh}
 
 
 def test_evaluations_have_a_legend_where_there_are_some(tmp_path, written, serve, watch):
     written(tmp_path / "both", {"train/loss": [2.0, 1.0], "eval/loss": [2.5, 1.5]})
     written(tmp_path / "alone", {"other/value": [2.0, 1.0]})
-    watched = watch(serve(tmp_path))
-    page = watched.open("#/scalars?q=run:both")
-    watched.ready()
+    page = watch(serve(tmp_path), "#/scalars?q=run:both")
+    page.ready()
     head = page.locator("main section .head").first
     head.get_by_text("Train", exact=True).wait_for()
     swatch = head.locator("span", has_text=re.compile("^ ?Eval$")).locator("line, path")
     assert swatch.first.evaluate("one => getComputedStyle(one).strokeDasharray") not in ("", "none")
-    lines = {line["tag"]: line["dash"] for line in watched.charts()["train/loss"]["lines"]}
+    lines = {line["tag"]: line["dash"] for line in page.charts()["train/loss"]["lines"]}
     assert (lines["train/loss"], lines["eval/loss"]) == ([], [4, 3])
-    watched.open("#/scalars?q=run:alone")
+    page.open("#/scalars?q=run:alone")
     page.get_by_text("1 of 2 runs").wait_for()
-    watched.ready()
+    page.ready()
     assert page.locator("main section").get_by_text("Eval", exact=True).count() == 0
