@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from stepscope.analyze.diff import Change, Diff, diff
 from stepscope.serve.encode import extended
-from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
+from stepscope.serve.profiles.open_profiles import OpenProfile, Steps, command
 from stepscope.serve.profiles.types import DiffAnswer, DiffProfile, DiffRow, DiffTable
 from stepscope.serve.reply import refusing
 from stepscope.serve.routes import get
@@ -52,7 +51,7 @@ def compare(
         tables=list(tables_of(change)),
         on_device=bool(len(before.device_work()) or len(after.device_work())),
         notes=list(change.notes),
-        command=command(a.path, b.path, steps_a, steps_b),
+        command=command("diff", a.path, b.path, steps_a=steps_a, steps_b=steps_b),
     )
 
 
@@ -138,9 +137,3 @@ def row_of(change: Change, whole_ns: float | None) -> DiffRow:
     """Return one change, and its part of all that went the way of the step; None if it went the other."""
     part = change.difference_ns / whole_ns if whole_ns else None
     return extended(DiffRow, change, explains_ratio=part if part is not None and part > 0 else None)
-
-
-def command(a: str, b: str, steps_a: str, steps_b: str) -> str:
-    """Return the same in a terminal, in the log directory."""
-    chosen = [*(["--steps-a", steps_a] if steps_a else []), *(["--steps-b", steps_b] if steps_b else [])]
-    return shlex.join(["stepscope", "diff", a, b, *chosen])

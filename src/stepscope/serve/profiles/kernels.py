@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
 
 from stepscope.analyze.kernel_details import KernelDetail, KernelDetails, kernel_details
 from stepscope.serve.encode import projection
 from stepscope.serve.profiles.draw import related
-from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
+from stepscope.serve.profiles.open_profiles import OpenProfile, Steps, command
 from stepscope.serve.profiles.types import KernelAnswer, KernelRow
 from stepscope.serve.reply import refusing
 from stepscope.serve.routes import get
@@ -40,7 +39,16 @@ def kernels(profile: OpenProfile, steps: Steps = "") -> KernelAnswer:
         peak=details.peak,
         not_recorded=list(lacking(trace, details)),
         notes=list(details.notes),
-        command=command(profile.path, steps, on_device=details.on_device),
+        command=command(
+            "profile",
+            "kernel" if details.on_device else "op",
+            profile.path,
+            "-order_by",
+            "micros",
+            "-max_depth",
+            "10000",
+            steps=steps,
+        ),
     )
 
 
@@ -62,12 +70,3 @@ def lacking(trace: Trace, details: KernelDetails) -> Iterator[str]:
     if all(row.rate.flops is None for row in rows):
         why = "no matrix product, convolution or attention whose shapes tell"
         yield f"FLOP/s: {trace.not_recorded.get('shapes', why)}"
-
-
-def command(path: str, steps: str, *, on_device: bool) -> str:
-    """Return the same in a terminal, in the log directory."""
-    view = "kernel" if on_device else "op"
-    chosen = ["--steps", steps] if steps else []
-    return shlex.join(
-        ["stepscope", "profile", view, path, "-order_by", "micros", "-max_depth", "10000", *chosen]
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -58,6 +59,12 @@ End = Annotated[
 ]
 Lanes = Annotated[list[int] | None, Meta(description="numbers of lanes, separated by commas; default: all")]
 Pixels = Annotated[int, Meta(ge=1, le=MAX_PIXELS, description="width of the picture")]
+
+
+def command(*words: str, **options: str) -> str:
+    """Return the command that shows the same in a terminal, without options that are empty."""
+    given = {f"--{name.replace('_', '-')}": value for name, value in options.items() if value}
+    return shlex.join(["stepscope", *words, *(word for option in given.items() for word in option)])
 
 
 class locked(cached_property[Answer]):  # noqa: N801  a decorator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Literal
@@ -17,7 +16,7 @@ from stepscope.analyze.views.build import opening
 from stepscope.analyze.views.tree import Tree
 from stepscope.attribute.step_tree import PARTS
 from stepscope.errors import UsageError
-from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
+from stepscope.serve.profiles.open_profiles import OpenProfile, Steps, command
 from stepscope.serve.profiles.types import TreeAnswer, TreeColumn, TreeRow, Unit
 from stepscope.serve.reply import Refusal, refusing
 from stepscope.serve.routes import get
@@ -69,6 +68,7 @@ def tree(
         else:
             chosen = ["--steps", steps] if steps else []
             answer = view_of(shown, profile.chosen(steps), changed, by_part=by == "part")
+    words = [word for option in asked(shown, options).items() for word in (f"-{option[0]}", option[1])]
     columns = [TreeColumn(column.key, column.head, UNITS[column.text]) for column in answer.columns]
     values = [column.values for column in answer.columns]
     return TreeAnswer(
@@ -87,7 +87,7 @@ def tree(
             )
             for at, line in enumerate(answer.lines)
         ],
-        command=command(profile.path, shown, options, chosen),
+        command=command("profile", shown, profile.path, *words, *chosen),
         source=answer.source,
         words=list(answer.words),
     )
@@ -119,9 +119,3 @@ def asked(name: str, given: Mapping[str, str]) -> dict[str, str]:
 def number(value: float) -> float | None:
     """Return a number as JSON carries it."""
     return None if math.isnan(value) else value
-
-
-def command(path: str, name: str, given: Mapping[str, str], chosen: list[str]) -> str:
-    """Return the same in a terminal, in the log directory."""
-    words = [word for key, value in asked(name, given).items() for word in (f"-{key}", value)]
-    return shlex.join(["stepscope", "profile", name, path, *words, *chosen])

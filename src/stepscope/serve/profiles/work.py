@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from typing import Annotated, TypeVar
 
@@ -14,7 +13,7 @@ from stepscope.analyze.critical_path import BOUNDS, CriticalPath, PathPart, crit
 from stepscope.analyze.overlap import Overlap, blocking, overlap_by_step
 from stepscope.analyze.shapes import ShapeTable, shape_table
 from stepscope.serve.encode import projected, projection
-from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
+from stepscope.serve.profiles.open_profiles import OpenProfile, Steps, command
 from stepscope.serve.reply import refusing
 from stepscope.serve.routes import get
 from stepscope.trace.model import Trace
@@ -112,8 +111,8 @@ def shapes(profile: OpenProfile, steps: Steps = "") -> ShapesAnswer:
         Refusal: No such steps, or no work whose operations can be counted.
     """
     table = _asked(profile, steps, "shapes", shape_table)
-    command = _command("profile", "shapes", profile.path, steps)
-    return projection(ShapesAnswer, table, path=profile.path, command=command)
+    same = command("profile", "shapes", profile.path, steps=steps)
+    return projection(ShapesAnswer, table, path=profile.path, command=same)
 
 
 @get("profile/path")
@@ -137,7 +136,7 @@ def critical(
         path=profile.path,
         bounds=list(BOUNDS),
         steps=[_step_path(profile.trace, one, pieces) for one in paths],
-        command=shlex.join(["stepscope", "glance", profile.path]),
+        command=command("glance", profile.path),
     )
 
 
@@ -172,9 +171,3 @@ def overlaps(profile: OpenProfile, steps: Steps = "") -> OverlapAnswer:
     """
     rows = _asked(profile, steps, "overlap", lambda trace: blocking(trace, overlap_by_step(trace)))
     return OverlapAnswer(profile.path, [projection(DeviceOverlap, row) for row in rows])
-
-
-def _command(*words: str) -> str:
-    """Return a command, with ``--steps`` if the last word names some."""
-    *plain, steps = words
-    return shlex.join(["stepscope", *plain, *(["--steps", steps] if steps else [])])
