@@ -1,6 +1,6 @@
 """Judges the rules by the trainings of this folder: right cause, onset, and false findings.
 
-    python benchmarks/unseen_trainings/judge.py [--out DIRECTORY] [--quiet]
+    python benchmarks/unseen_trainings/judge.py [--out DIRECTORY] [--quiet] [--subjects NAME...]
 
 The series come from ``run.py``, which is run for the trainings that the directory lacks. They are replayed in
 the order in which they were logged, a tenth of a second for each step, and judged as a recorded run is.
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from run import OUT, record, trainings, write
+from run import OUT, SUBJECTS, record, trainings, write
 
 from stepscope.analyze.health import AttemptSeries, JudgedPoints
 from stepscope.analyze.health.judge import judge
@@ -63,6 +63,14 @@ ANSWERS: dict[str, set[str]] = {
     "memory_and_wait_grow": {"memory-creep", "data-wait"},
     "scale_collapses": {"loss-scale"},
     "one_rank_diverges": {"rank-divergence"},
+    "shuffled_apart": {"loss-not-decreasing", "evaluation-collapsed", "worse-than-best"},
+    "summed_pixels": {"learning-rate", "exploding-gradient", "update-scale", "loss-not-decreasing"},
+    "no_warmup": {"loss-not-decreasing", "learning-rate", "exploding-gradient", "plateau"},
+    "restarted_without_weights": {"attempt-discontinuous"},
+    "teacher_leaves": {"loss-not-decreasing", "worse-than-best", "evaluation-collapsed"},
+    "cold_average": {"evaluation-unlike-training", "constant-output"},
+    "one_expert": {"dead-experts"},
+    "reward_is_hacked": {"evaluation-collapsed", "worse-than-best", "return-collapsed"},
 }
 """The rules that name the cause of each planted fault."""
 
@@ -150,8 +158,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--quiet", action="store_true", help="print the sums alone")
+    parser.add_argument("--subjects", nargs="+", default=SUBJECTS, choices=SUBJECTS)
     args = parser.parse_args()
-    every = [judged(name, args.out) for name in trainings()]
+    every = [judged(name, args.out) for name, one in trainings().items() if one.subject in args.subjects]
     if not args.quiet:
         for one in every:
             show(one)
