@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from stepscope.names.roles import EXPERT_SHARE
+
 _VECTOR = re.compile(r"bias|beta|gamma|norm|(?:^|[./_])(?:b|ln|bn)_?\d*(?:$|[./_])", re.IGNORECASE)
-
-
 _EXPERT = re.compile(r"(?:^|[./_])experts?[./_](\d+)(?=$|[./_])", re.IGNORECASE)
+_LOAD = re.compile(
+    rf"(.*?)[/_]?(?:(?:experts?|{EXPERT_SHARE})[/_])*(\w+?)(?:[/_]{EXPERT_SHARE})?", re.IGNORECASE
+)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -19,6 +22,12 @@ def expert_of(layer: str | None) -> str | None:
     """
     match = _EXPERT.search(layer or "")
     return None if match is None or layer is None else layer[: match.end()]
+
+
+def load_of(name: str) -> tuple[str, str]:
+    """Return the layer and the expert of a share of tokens: of ``a/load/3`` they are ``a`` and ``3``."""
+    match = _LOAD.fullmatch(name)
+    return ("", name) if match is None else (match[1], match[2])
 
 
 @lru_cache(maxsize=1 << 14)

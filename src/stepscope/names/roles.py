@@ -93,6 +93,10 @@ MODEL_INPUT = "(input)"
 """Layer that stands for the model's input."""
 MOST_NAME = 512
 """Most characters of a name that can mean something to a rule."""
+EXPERT_SHARE = r"(?:load|usage|utili[sz]ation|shares?|fractions?)"
+"""Words for the share of an expert."""
+_OF_EPISODES = r"(?:ep|episode|episodic|mean|avg|total|true|task|env|extrinsic)"
+"""Words for the whole reward of an episode, of which bonuses for a search are no part."""
 _TABLE: list[tuple[str, str]] = [
     # Ours first, then other writers'. A group named layer is the layer.
     (r"ranks/loss", "rank_loss"),
@@ -146,6 +150,8 @@ _TABLE: list[tuple[str, str]] = [
     (r"(?:.*/)?(?P<layer>\w*(?:rss|vram|memory(?:_allocated|_used|_reserved)?))_(?:bytes|[mg]i?b)", "memory"),
     (r"labels/(?P<layer>.+)", "labels"),
     (r"router/(?P<layer>.+/load/\w+)", "expert_load"),
+    (rf"(?P<layer>(?:.*/)?(?:moe|router|gate)(?:/.+)?/{EXPERT_SHARE}/(?:experts?[_/])?\d+)", "expert_load"),
+    (rf"(?P<layer>(?:.*/)?experts?[_/](?:{EXPERT_SHARE}[_/]\d+|\d+[_/]{EXPERT_SHARE}))", "expert_load"),
     (r"attention/(?P<layer>.+)/logit_max", "attention_logit"),
     (r"attention/(?P<layer>.+)/entropy", "attention_entropy"),
     (r"updates/(?P<layer>.+)/operator_norm", "update_operator"),
@@ -153,7 +159,7 @@ _TABLE: list[tuple[str, str]] = [
     (r"optimizer/second_moment/(?P<layer>.+)", "second_moment"),
     (r"optimizer/left_out/(?P<layer>.+)", "left_out"),
     (r"(?:.*/)?(?:policy_|action_)?entropy", "entropy"),
-    (r"(?:.*/)?(?:(?:ep|episode|episodic|mean|avg)_)*(?:rew|rewards?|returns?)(?:_mean|_avg)?", "reward"),
+    (rf"(?:.*/)?(?:{_OF_EPISODES}_)*(?:rew|rewards?|returns?)(?:_mean|_avg)?", "reward"),
     (METRIC, "metric"),
 ]  # fmt: skip
 LAYERED = frozenset(role for pattern, role in _TABLE if "?P<layer>" in pattern)
@@ -180,7 +186,7 @@ _LOSS_WORD = (
     # German, French, Spanish, Portuguese, Italian, Dutch, Polish, Turkish, Russian, Chinese, Japanese, Korean
     r"|verlust|kosten|perte|co[uû]t|p[eé]rdida|coste|perda|custo|perdita|costo|verlies|strata|kay.p|потери|损失|代价|損失|손실)"
 )
-_STATISTIC = r"(?:epoch|batch|step|iter|average|avg|mean|global_avg|running|reduced)"
+_STATISTIC = r"(?:epoch|batch|step|iter|average|avg|mean|global_avg|running|reduced|ema|swa|smooth(?:ed)?)"
 _LOSS = re.compile(
     rf"(?:.*/)?(?:(?:{_STATISTIC}|{_WHOLE}|lm|ce|nll|cross_entropy)_|{_WHOLE})*{_LOSS_WORD}"
     rf"(?:[_/](?:{_STATISTIC}|{_WHOLE}))*|losses?/loss",

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.health.finding import Severity
-from stepscope.health.layers import expert_of, is_dense_matrix
+from stepscope.health.layers import expert_of, is_dense_matrix, load_of
 from stepscope.health.looks import AcrossLayers, InARow, Known, RunFacts, Seen
 from stepscope.health.ring import Floats, median
 from stepscope.health.rule import thresholds
@@ -280,7 +280,8 @@ class DeadExperts(AcrossLayers):
         rows = next(rows for rows in _groups(layers).values() if at in rows)
         share = float(values[at] / values[rows].sum())
         dead = share * len(rows) < 1
-        what = str(stream.layer).replace("/load/", " expert ")
+        layer, expert = load_of(str(stream.layer))
+        what = f"{layer} expert {expert}".strip()
         text = f"{what} gets {'only ' if dead else ''}{share:.2%} of the tokens"
         return Seen(text, {"share": share}, 0, None if dead else "low", about="dead" if dead else "overload")
 
@@ -298,6 +299,6 @@ def _groups(layers: list[Known]) -> dict[str, list[int]]:
     for at, known in enumerate(layers):
         layer = str(known.stream.layer)
         of_load = known.stream.role == "expert_load"
-        name = layer.rpartition("/load/")[0] if of_load else str(expert_of(layer)).rpartition(".")[0]
+        name = load_of(layer)[0] if of_load else str(expert_of(layer)).rpartition(".")[0]
         groups.setdefault(name, []).append(at)
     return groups
