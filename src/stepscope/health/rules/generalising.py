@@ -349,10 +349,8 @@ class WorseThanBest(Row):
         values = sized(means)
         smooth, first = medians_of_three(values), float(sized(facts.first))
         cost, at = given_back(smooth, first)
-        limit = smooth[at] + self.limits["lost"] * (first - smooth[at])
-        if cost <= self.limits["cost"] or not (values[-SINCE:] > limit).all():
-            return None
-        if limit - smooth[at] < SURE * curve_noise(values):
+        lost = max(self.limits["lost"] * (first - smooth[at]), SURE * curve_noise(values))
+        if cost <= self.limits["cost"] or not (values[-SINCE:] > smooth[at] + lost).all():
             return None
         at = middle_of_three(means, at)
         best = float(means[at])
