@@ -9,7 +9,7 @@ from support.unseen_fields import FAULTY, SOUND
 from stepscope.health import Monitor
 from stepscope.health.changes import RecordedSeries, change_log
 
-UNSEEN = {"experts", "faces", "translation", "satellites", "patches", "proteins", "clouds"}
+UNSEEN = {"experts", "faces", "translation", "patches", "proteins", "clouds"}
 """Faults that no rule names, or not with its onset."""
 CHANGING = [made for made, answer in FAULTY.items() if answer.is_change]
 

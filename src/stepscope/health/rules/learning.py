@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.health.changes import LAG, SET_RATIO
-from stepscope.health.facts import Change
+from stepscope.health.facts import NEAR, Change
 from stepscope.health.kind import kind_of
 from stepscope.health.looks import SERIES, Known, Row, RunFacts, Seen, at_steps, since_index, since_when
 from stepscope.health.noise import Floats, last_better, standard_error
@@ -21,6 +21,8 @@ from stepscope.text import number, share
 
 WARM_UP = 10
 """First points, in which a warm-up may begin from next to nothing."""
+OCTAVES = 4
+"""Means of a beginning that are compared at least: the last one is of eight points."""
 SINGLE = 1e-3
 """In float32, ten times a value can be a little more than ten times."""
 BLOCK, MOST_BLOCKS = 50, 256
@@ -160,9 +162,10 @@ class LossPartDiverges(Row):
 
 
 class AttemptDiscontinuous(Row):
-    """Looks for a run that begins anew on the way: norms of weights or updates that jump back to their start.
+    """Looks for a run that begins anew: weights, updates or a loss jump back to where they started.
 
-    The first update of an optimizer that lost its state is at least as large as its very first one.
+    The first update of an optimizer that lost its state is at least as large as its very first one. A loss
+    whose weights were lost falls again as at first; one that diverged, or has other data, has no reason to.
 
     The attempts of a run are compared with each other where they are read; see ``analyze.health.resumed``.
     """
@@ -172,18 +175,19 @@ class AttemptDiscontinuous(Row):
     severity = "high"
     formula = (
         "the norm of all weights, or of all updates at a steady rate, jumps by more than back towards its "
-        "first value, and the training loss to the worse: with weights by more than back of its gain"
+        "first value, and the loss to the worse; without norms, a loss jumps back and "
+        "repeats its beginning within same"
     )
     source = "change points by two-sided lines: ours"
     window = "within 64 points after it"
     chance = "below 0.03 % in a run"
-    fewest = "64 points of a training loss, and a norm of all weights or updates"
+    fewest = "64 points of a training loss; it is surer with a norm of all weights or updates"
     explains = ("loss-spike", "loss-not-decreasing", "worse-than-best", "evaluation-collapsed")
     roles = ("loss", "weight_norm", "update_norm", "learning_rate", "setting")
-    leads = ("weight_norm", "update_norm")
+    leads = ("weight_norm", "update_norm", "loss")
     needs = ("loss",)
     unfit = ("adversarial", "reinforcement", "contrastive")
-    defaults = thresholds(back=0.5)
+    defaults = thresholds(back=0.5, same=0.2)
     action = (
         "look at what was loaded when the run was resumed: the weights of the checkpoint were not, or the "
         "model was created again afterwards; resume from the checkpoint before this step"
@@ -194,6 +198,8 @@ class AttemptDiscontinuous(Row):
         if training is None or facts.finite < 8:
             return None
         self.judged()
+        if known.stream.role == "loss":
+            return self._repeats(known, run) if known is training else None
         back = self.limits["back"]
         for change in facts.sudden(SERIES):
             before, after = change.before or 0.0, change.after or 0.0
@@ -215,6 +221,34 @@ class AttemptDiscontinuous(Row):
                 values = {"norm_before": before, "norm": after, "loss_before": then, "loss": now}
                 return Seen(text, values, change.last_step)
         return None
+
+    def _repeats(self, known: Known, run: RunFacts) -> Seen | None:
+        """Return the one jump of a loss to its start after which it falls as it fell at first."""
+        steps, means = known.stage.curve
+        norms = (other for role in self.leads[:2] for other in run.of(known.stream.run, role))
+        if any(norms) or self._is_set(known, run):
+            return None
+        places = []
+        for change in known.stage.sudden(SERIES):
+            at = int(np.searchsorted(steps, change.last_step))
+            first, again = _octaves(means[:at]), _octaves(means[at:])
+            gain = float(means[:2].mean()) - median(means[max(at - NEAR, 0) : at])
+            # They are compared until half of the gain is there for the first time.
+            half = np.flatnonzero(first < float(means[:2].mean()) - gain / 2)
+            last = int(half[0]) + 1 if len(half) and gain > 0 else 0
+            enough = OCTAVES <= last <= min(len(again), len(first))
+            if enough and float(np.abs(again[:last] - first[:last]).max()) < self.limits["same"] * gain:
+                places.append(at)
+        if len(places) != 1:  # what comes again belongs to the data, as parts of an epoch do
+            return None
+        at = places[0]
+        before, step = median(means[max(at - NEAR, 0) : at]), int(steps[at])
+        text = (
+            f"at step {step:,} it went from {number(before)} back to {number(means[at])} (it began at "
+            f"{number(means[0])}), and then fell as it fell at first: the weights look freshly initialized"
+        )
+        values = {"loss_before": before, "loss": float(means[at]), "first": float(means[0])}
+        return Seen(text, values, step, "medium")
 
     def looks_at(self, stream: Stream) -> bool:
         """Return whether it needs a series: of the weights the norm of all together."""
@@ -257,6 +291,12 @@ class AttemptDiscontinuous(Row):
         """Return whether a fold, a stage or a task of the run changes: a new model is then meant."""
         settings = run.of(known.stream.run, "setting")
         return any(setting.facts.constant_since > setting.facts.first_step for setting in settings)
+
+
+def _octaves(values: Floats) -> Floats:
+    """Return the means of the first two values, the next two, the next four, the next eight and so on."""
+    edges = [0, *(2**power for power in range(1, len(values).bit_length()))]
+    return np.array([values[begin:end].mean() for begin, end in pairwise(edges)])
 
 
 def _value_at(known: Known, step: int) -> float:
