@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.health.facts import Facts
+from stepscope.health.facts import CHANCE, Facts
 from stepscope.health.kind import kind_of
 from stepscope.health.looks import SERIES, Known, Row, RunFacts, Seen, given_back, levels, since_when
-from stepscope.health.noise import curve_noise
+from stepscope.health.noise import curve_noise, rise_chance
 from stepscope.health.ring import median
 from stepscope.health.rule import thresholds
 from stepscope.text import number
@@ -164,12 +164,12 @@ class ReturnCollapsed(Row):
     severity = "medium"
     formula = (
         "share of its gain that a return gave back, at least lost, times the share of the run since, is "
-        "above cost; the gain was half of the fall; no setting changed since"
+        "above cost; the gain was half of the fall, or an evaluation fell steadily; no setting changed since"
     )
     source = "ours; policies that forget: arXiv 1709.06560"
     window = "within a quarter of the run; an eighth, if all is lost"
     chance = "below 1e-4: two medians must be worse by 5 deviations of them all"
-    fewest = "64 returns"
+    fewest = "64 returns, or 32 of an evaluation"
     explains = ("worse-than-best", "entropy-collapsed")
     roles = ("reward", "setting")
     leads = needs = ("reward",)
@@ -182,7 +182,9 @@ class ReturnCollapsed(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         own = known.facts
-        if own.finite < 4 * STRETCHES:
+        # An evaluation is of several episodes, and of a policy that does not explore.
+        evaluates = known.stream.split == "eval"
+        if own.finite < (2 if evaluates else 4) * STRETCHES:
             return None
         self.judged()
         medians = levels(own, STRETCHES)
@@ -191,7 +193,11 @@ class ReturnCollapsed(Row):
         cost, at = given_back(-medians, -first)
         best, level = float(medians[at]), float(medians[-2:].max())
         # A policy that acts by chance may be better than one that has just begun to learn.
-        clear = best - first > max((best - level) / 2, self.limits["noise"] * curve_noise(medians))
+        far = self.limits["noise"] * curve_noise(medians)
+        clear = best - first > max((best - level) / 2, far)
+        # Where it got worse and worse for half of the run it is not one that has just begun.
+        steady = evaluates and at <= STRETCHES // 2 and rise_chance(-medians[at:]) < CHANCE
+        clear |= steady and first - level > far
         if cost <= self.limits["cost"] or best - level < self.limits["lost"] * (best - first) or not clear:
             return None
         steps = own.curve[0]
