@@ -759,7 +759,7 @@ def _bend(level: Floats, edges: NDArray[np.int64], chance: float) -> Drift | Non
     """Return the place from which block medians rise until the end, if they did not rise before it."""
     low = int(level[: len(level) - 4].argmin())
     # A steep fall long before the bend, as of a loss, is no part of the lines that meet there.
-    high = np.flatnonzero(level[:low] > (level[low] + median(level[-3:])) / 2)
+    high = np.flatnonzero(level[: max(low - 2, 0)] > (level[low] + median(level[-3:])) / 2)
     begin = int(high[-1]) + 1 if len(high) else 0
     level, edges, low = level[begin:], edges[begin:], low - begin
     count = len(level)

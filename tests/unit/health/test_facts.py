@@ -109,6 +109,17 @@ def test_a_loss_that_turns_drifts_from_there_on(count):
     assert found.after > found.before
 
 
+@pytest.mark.parametrize("count", [20, 80])
+def test_a_drift_may_begin_right_after_a_steep_fall(count):
+    values = np.r_[1.85, 1.15, 0.7, 0.7 + 1.2 * np.arange(1, count - 2) / count]
+    found = drift(values + 0.01 * np.random.default_rng(0).normal(size=count), SERIES)
+    assert found is not None
+    assert found.first <= 3
+    assert found.last >= 2
+    falls = np.r_[1.85, 1.15, 0.7, 0.7 - 0.2 * np.arange(1, count - 2) / count]
+    assert drift(falls + 0.01 * np.random.default_rng(0).normal(size=count), SERIES) is None
+
+
 def facts_of(values, portions=1, steps=None):
     facts = Facts()
     steps = np.arange(len(values)) if steps is None else steps
