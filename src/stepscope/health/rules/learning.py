@@ -226,15 +226,20 @@ class AttemptDiscontinuous(Row):
         """Return the one jump of a loss to its start after which it falls as it fell at first."""
         steps, means = known.stage.curve
         norms = (other for role in self.leads[:2] for other in run.of(known.stream.run, role))
-        if any(norms) or self._is_set(known, run):
+        if any(norms) or self._is_set(known, run) or self.context.unfit(self.unfit, known.at.wall):
+            return None
+        # Few losses come back to their start at once, and change points take long to compute.
+        begins, lowest = float(means[:2].mean()), np.minimum.accumulate(means)[:-1]
+        fell = means[:-1] < (begins + lowest) / 2
+        if not (fell & (means[1:] > begins - self.limits["same"] * (begins - lowest))).any():
             return None
         places = []
         for change in known.stage.sudden(SERIES):
             at = int(np.searchsorted(steps, change.last_step))
             first, again = _octaves(means[:at]), _octaves(means[at:])
-            gain = float(means[:2].mean()) - median(means[max(at - NEAR, 0) : at])
+            gain = begins - median(means[max(at - NEAR, 0) : at])
             # They are compared until half of the gain is there for the first time.
-            half = np.flatnonzero(first < float(means[:2].mean()) - gain / 2)
+            half = np.flatnonzero(first < begins - gain / 2)
             last = int(half[0]) + 1 if len(half) and gain > 0 else 0
             enough = OCTAVES <= last <= min(len(again), len(first))
             if enough and float(np.abs(again[:last] - first[:last]).max()) < self.limits["same"] * gain:
