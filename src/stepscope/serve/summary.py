@@ -20,6 +20,7 @@ from stepscope.serve.types import RunSummary, StepNote, StepTime
 from stepscope.store import charts
 from stepscope.store.captures import stolen_seconds
 from stepscope.store.run import RECENT
+from stepscope.text import plain_line
 
 if TYPE_CHECKING:
     from stepscope.store import Changes, Log, StoredRun
@@ -114,7 +115,7 @@ def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSum
         points=run.num_points(),
         tags=run.tags(),
         labels=list(info.labels if note.tags is None else note.tags),
-        title=note.title,
+        title=shown_title(run.name, note.title),
         note=note.note,
         archived=note.archived,
         colour=note.colour,
@@ -132,6 +133,12 @@ def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSum
         host=info.host,
         version=info.version,
     )
+
+
+def shown_title(name: str, title: str | None) -> str | None:
+    """Return what a run is called on the page if that is not its name: nothing in it is hidden."""
+    shown = plain_line(name if title is None else title)
+    return None if title is None and shown == name else shown
 
 
 class RecordingCosts(NamedTuple):

@@ -15,6 +15,7 @@ from stepscope.names.roles import meaning_of
 from stepscope.names.splits import split_tag
 from stepscope.names.telling import Chart, ChartLine, telling
 from stepscope.store.family import TagGroup, groups
+from stepscope.text import plain_line
 
 if TYPE_CHECKING:
     from stepscope.store.log import Log
@@ -156,12 +157,12 @@ def chart(
     kinds = (meanings.kind(tag, named) for tag in tags)
     kind = next((kind for kind in kinds if kind != named), named)
     evaluated = any(split in ("eval", "test") for _, split in group.lines)
-    section = group.metric.split("/")[0] if "/" in group.metric else TOP
+    section = plain_line(group.metric.split("/")[0]) if "/" in group.metric else TOP
     subject = telling(title, tags, kind, evaluated=evaluated, meanings=meanings)
     made = Chart(
         id=tags[0],
-        title=title,
-        short=short,
+        title=plain_line(title),
+        short=plain_line(short),
         section=section,
         unit=unit,
         measure=measure_of(unit),

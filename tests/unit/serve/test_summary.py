@@ -8,7 +8,7 @@ import pytest
 from stepscope import store
 from stepscope.events import Event, EventWriter, Metadata, Summary, Tensor, Value
 from stepscope.serve.feed import Feed
-from stepscope.serve.summary import problems_of, publish, summary_of
+from stepscope.serve.summary import problems_of, publish, shown_title, summary_of
 from stepscope.serve.types import Changes, LogSummary
 from stepscope.store.annotations import Notes, RunNote
 
@@ -213,3 +213,16 @@ def test_a_metric_is_shown_in_the_unit_of_its_newest_values(tmp_path):
         assert shown == (want and pytest.approx(want)), step
     for writer in writers:
         writer.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "want"),
+    [
+        ("größe", None, None),
+        ("größe", "mine", "mine"),
+        ("a\u200bb", None, "a\\u200bb"),
+        ("a", "b\u202ec", "b\\u202ec"),
+    ],
+)
+def test_what_a_run_is_called_hides_nothing(name, title, want):
+    assert shown_title(name, title) == want

@@ -16,6 +16,13 @@ def places(*tags):
     return [(chart.section, chart.title, chart.id) for chart in charts_of(frozenset(tags))]
 
 
+def test_a_title_hides_nothing():
+    hidden = {chart.id: chart for chart in charts_of(frozenset(["a\u200bb/lo\u202ess", "größe/🏳️‍🌈"]))}
+    loss, flag = hidden["a\u200bb/lo\u202ess"], hidden["größe/🏳️‍🌈"]
+    assert (loss.title, loss.section) == ("a\\u200bb/lo\\u202ess", "a\\u200bb")
+    assert (flag.title, flag.section) == ("größe/🏳️‍🌈", "größe")
+
+
 def test_an_overlay_goes_to_the_section_of_its_metric():
     assert charts_of(frozenset(["train/gan/d_ms", "eval/gan/d_ms"])) == (
         Chart(
