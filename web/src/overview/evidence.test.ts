@@ -35,6 +35,9 @@ test("a finding leads to its series at its steps", () => {
 test("the window holds steps before and after, none below 0", () => {
   expect(windowOf(findingOf({ first_step: 5, step: 5 }))).toEqual([0, 25]);
   expect(windowOf(findingOf({ first_step: 100, step: 120, closed_step: 200 }))).toEqual([0, 300]);
+  // A finding that is dated before what the rule looked at, or after: its button names that step.
+  expect(windowOf(findingOf({ first_step: 300, step: 320, since_step: 220 }))).toEqual([120, 420]);
+  expect(windowOf(findingOf({ first_step: 300, step: 320, since_step: 340 }))).toEqual([260, 380]);
 });
 
 test("what the run has no chart of is not a link, and what sets a rank apart is seen among the ranks", () => {

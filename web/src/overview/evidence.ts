@@ -22,11 +22,12 @@ export function linkOf(finding: RunFinding, family: Family, charts: readonly Cha
   };
 }
 
-/** The steps of a finding with as many before and after. */
+/** The steps of a finding, from where it began, with as many before and after. */
 export function windowOf(finding: RunFinding): [number, number] {
-  const end = finding.closed_step ?? finding.step;
-  const margin = Math.max(MARGIN, end - finding.first_step);
-  return [Math.max(0, finding.first_step - margin), end + margin];
+  const begin = Math.min(finding.first_step, finding.since_step);
+  const end = Math.max(finding.since_step, finding.closed_step ?? finding.step);
+  const margin = Math.max(MARGIN, end - begin);
+  return [Math.max(0, begin - margin), end + margin];
 }
 
 export function escaped(tag: string): string {
