@@ -1,5 +1,6 @@
 /** Newest, best and stepwise values of series: few buckets of each, fetched with the other series of the page. */
 import { MAX_LINES, type Chart } from "../server/api";
+import { isExact } from "../chart/kinds";
 import { linesOf, type Family, type LineOf } from "../runs/catalog";
 import type { Entry } from "../server/cache";
 import { groupOf, newest, noiseAt, readingOf, type Group, type Reading } from "../series/reading";
@@ -79,7 +80,10 @@ class Figures {
     const values = this.values(track, lines, reading, lower, upTo);
     if (values.filter((value) => value !== null).length !== 1) return groupOf(values);
     const longest = newest(this.lines(track.chart.id, lines, upTo)).sort((a, b) => b.end - a.end)[0];
-    return groupOf(values, longest ? noiseAt(longest.x, longest.raw, Infinity, longest.end) : null);
+    // What is set or counted is exact: where it moves it is not noisy.
+    const noise =
+      longest && (isExact(track.chart) ? 0 : noiseAt(longest.x, longest.raw, Infinity, longest.end));
+    return groupOf(values, noise ?? null);
   }
 
   /** The points of some lines of a chart, at most 32 of each; none where they have not come. */
