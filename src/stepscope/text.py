@@ -21,8 +21,8 @@ _ROUNDS_UP = 0.9995
 """The part of a unit from which three digits would print as 1000 of the unit below."""
 
 _POWERS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-_SMALLEST, _LARGEST = 1e-4, 1e6
-"""Limits between which a number is written out."""
+_SMALLEST, _LARGEST = 1e-4 * (1 - 1e-6), 1e6
+"""Limits between which a number is written out; 0.0001 in single precision is a little less."""
 _MILLIONS = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
 _MOST_SHORT, _MOST_COUNTED = 1e15, 1e7
 """From here on a number has a power of ten, and a count is no longer written out."""

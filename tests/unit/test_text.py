@@ -86,6 +86,7 @@ def test_how_often(count: float, written: str) -> None:
         (7.371e27, "7.37\u00d710²⁷"),
         (1e9, "1 B"),
         (0.0001, "0.0001"),
+        (float.fromhex("0x1.a36e2ep-14"), "0.0001"),  # the same in single precision
         (1.554e-9, "1.55\u00d710⁻⁹"),
         (-2e-5, "-2\u00d710⁻⁵"),
         (5e-324, "4.94\u00d710⁻³²⁴"),
