@@ -12,6 +12,7 @@ import stepscope as ss
 
 COLLECT = """() => [...document.querySelectorAll("[data-fact]")].map(element => ({
   fact: element.dataset.fact, text: element.textContent.trim(), unit: element.dataset.unit ?? "",
+  exact: element.title,
 }))"""
 COMPLETE = """() => {
   const test = window.__stepscope_test;
@@ -34,9 +35,19 @@ MINUS, TIMES, NONE = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}", "\N{EN DASH}"
 FIGURE = re.compile(rf"([-{MINUS}]?)\s*([\d,]+(?:\.\d+)?)(?:{TIMES}10([⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+))?\s*([^\d\s]*)$")
 
 
+EXACT = re.compile(
+    r"(-?[\d.]+(?:e[-+]\d+)?)(?:\N{NO-BREAK SPACE}?([a-zµ/ ]+))?(?:, best of the runs shown)?$"
+)
+"""A recorded value with all its digits, in the unit in which it was recorded."""
+RECORDED = {"bytes": "B", "per second": "/s"}
+
+
 def read(text, unit):
     """The number that a text ends in, and half of what its last digit counts; what is not finite as text."""
     text = text.replace("\N{NO-BREAK SPACE}", " ")
+    unit = RECORDED.get(unit, unit)
+    if re.fullmatch(r"-?[\d.]+(e[-+]\d+)?", text) and "e" in text:
+        return float(text) * UNITS[unit], 0.0
     if text in ("NaN", "∞", f"{MINUS}∞"):
         return text, 0.0
     match = FIGURE.search(text)
@@ -107,7 +118,13 @@ class Stated:
 
     def __init__(self, watched):
         self.watched = watched
-        self.texts, self.places = {}, {}
+        self.texts, self.places, self.exact = {}, {}, {}
+
+    @property
+    def inexact(self):
+        """Figures whose tooltip has another value than they have."""
+        read_both = {fact: (read(*figure), read(*exact)) for fact, (figure, exact) in self.exact.items()}
+        return {fact: both for fact, both in read_both.items() if differ(*both)}
 
     @property
     def units(self):
@@ -132,6 +149,8 @@ class Stated:
     def collect(self, place):
         for at, each in enumerate(self.watched.page.evaluate(COLLECT)):
             self.add(place, at, each["fact"], each["text"], each["unit"])
+            if match := EXACT.match(each["exact"]):
+                self.exact[each["fact"], place] = (each["text"], each["unit"]), match.groups("")
 
     def have_read(self):
         self.watched.wait("() => !document.querySelector('main :is(.reading, .blank[role=status])')")
@@ -191,6 +210,8 @@ def test_no_figure_stands_anywhere_with_another_value(logs, serve_long, watch):
     assert stated.contradictions == {}
     assert len(stated.texts) >= 150
     assert {series: units for series, units in stated.units.items() if len(units) > 1} == {}
+    assert stated.inexact == {}
+    assert {fact.rsplit(" | ", 1)[1] for fact, _ in stated.exact} >= {"last", "best", "min", "max"}
     assert stated.units["slower | speed/data_wait_ms"] == {"ms"}
     assert stated.units["usual | speed/copy_ms"] == {"µs"}
     for path in PROFILES:

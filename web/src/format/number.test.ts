@@ -8,6 +8,7 @@ import {
   counted,
   decimalsFor,
   decimalsOrNone,
+  exactly,
   figure,
   fixed,
   inColumn,
@@ -113,6 +114,16 @@ describe("figures", () => {
     expect(count(1_234_567)).toBe("1,234,567");
     expect(count(11_150_373)).toBe(`11.2${G}M`);
   });
+  it("has all digits of what was recorded, in the unit in which it was", () =>
+    expect([
+      exactly(Math.fround(0.0345), "ms"),
+      exactly(123456789, "bytes"),
+      exactly(1e-4, "ratio"),
+      exactly(NaN, "ms"),
+      exactly(null, null),
+    ]).toEqual(["0.0344999991\u00a0ms", "123456789\u00a0bytes", "0.0001", undefined, undefined]));
+  it("takes single precision's 0.0001 for what it is", () =>
+    expect([figure(Math.fround(1e-4)), figure(Math.fround(9.99e-5))]).toEqual(["0.000100", "9.99×10⁻⁵"]));
   it("writes powers with a true minus", () => expect(power(-0.00012, 2)).toBe("−1.2×10⁻⁴"));
 });
 

@@ -19,6 +19,8 @@ const COMPACT: [number, string][] = [
   [1e3, "k"],
 ];
 
+/** Below it a value has a power of ten; 0.0001 in single precision is a little less. */
+const LEAST_WRITTEN = 1e-4 * (1 - 1e-6);
 /** From here on a value is shortened. */
 const LEAST_COMPACT = 999_999.5;
 /** From here on a power of ten reads better than so many trillions. */
@@ -112,7 +114,7 @@ export function figure(value: number | null | undefined, digits = 3): string {
   if (name !== null) return name;
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e15 || size < 1e-4) return power(value, Math.min(3, digits));
+  if (size >= 1e15 || size < LEAST_WRITTEN) return power(value, Math.min(3, digits));
   if (size >= LEAST_COMPACT) return compact(value, digits);
   if (Number.isInteger(value) && size >= 1) return fixed(value, 0);
   return fixed(value, decimalsFor([value], digits));
@@ -174,7 +176,7 @@ function trimmed(value: number, digits: number): string {
 export function inColumn(value: number, decimals: number): string {
   if (value === 0) return "0";
   if (Math.abs(value) >= LEAST_COMPACT && Number.isFinite(value)) return compact(value, 3);
-  if (Math.abs(value) < 1e-4) return power(value, 3);
+  if (Math.abs(value) < LEAST_WRITTEN) return power(value, 3);
   const lost = Math.abs(Number(value.toFixed(Math.min(20, decimals))) - value);
   const isRough = lost > 1e-9 * Math.abs(value) && Math.abs(value) < 10 ** (2 - decimals);
   return isRough ? figure(value, 3) : fixed(value, decimals);
@@ -337,6 +339,12 @@ export function logLabels(ticks: number[], short: boolean): string[] {
     const mantissa = Math.round(tick / 10 ** exponent);
     return mantissa === 1 ? tenTo(exponent) : `${mantissa}×${tenTo(exponent)}`;
   });
+}
+
+/** A recorded value with all its digits, in the unit in which it was recorded; nothing of what is no number. */
+export function exactly(value: number | null | undefined, unit: string | null): string | undefined {
+  if (value === null || value === undefined || !Number.isFinite(value)) return undefined;
+  return unit && unit !== "ratio" ? beside(nineDigits(value), unit) : nineDigits(value);
 }
 
 /** A number of a table that is read beside its file: nine digits tell any two of single precision apart, more are noise.

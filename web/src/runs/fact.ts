@@ -1,5 +1,8 @@
 /** What a figure on the page states, as attributes: a test collects them and compares those that state the same. */
 
+import { exactly } from "../format/number";
+import type { Chart } from "../server/api";
+
 export interface Fact {
   /** Of what: a run or a profile. */
   of: string;
@@ -9,12 +12,23 @@ export interface Fact {
   statistic: string;
   /** The unit, where it does not stand beside the figure. */
   unit?: string | undefined;
+  /** The figure with all its digits, as it was recorded, for who points at it. */
+  exact?: string | undefined;
 }
 
 export interface Stated {
   "data-fact"?: string;
   "data-unit"?: string;
+  title?: string;
 }
+
+/** A value of a series. */
+export const ofSeries = (
+  { run, tag }: { run: string; tag: string },
+  statistic: string,
+  value: number | null | undefined,
+  { unit, measure }: Pick<Chart, "unit" | "measure">,
+): Fact => ({ of: run, what: tag, statistic, unit: measure.unit, exact: exactly(value, unit) });
 
 /** What a sentence about a finding states: it stands in several places, and says the same in all of them. */
 export const ofFinding = (run: string, finding: { rule: string; tag: string; since_step: number }): Fact => ({
@@ -54,5 +68,9 @@ export const differenceOf = (a: string, b: string, part: string, [ofA, ofB] = ["
 export function stated(fact: Fact | null | undefined): Stated {
   if (!fact) return {};
   const id = `${fact.of} | ${fact.what} | ${fact.statistic}`;
-  return fact.unit ? { "data-fact": id, "data-unit": fact.unit } : { "data-fact": id };
+  return {
+    "data-fact": id,
+    ...(fact.unit && { "data-unit": fact.unit }),
+    ...(fact.exact && { title: fact.exact }),
+  };
 }
