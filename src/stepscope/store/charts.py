@@ -45,9 +45,16 @@ def charts(log: Log, before: Mapping[str, Measure] | None = None) -> list[Chart]
 
 
 def measured(chart: Chart, runs: Iterable[StoredRun], before: Mapping[str, Measure]) -> Measure:
-    """Return the unit in which the largest of the newest values of all runs reads well."""
-    newest = (run.newest_size(line.tag) for run in runs for line in chart.lines)
-    return measure_of(chart.unit, max(newest, default=0.0), before.get(chart.id))
+    """Return the unit in which the largest of the recent values of all runs reads well.
+
+    The newest value of each is known; the others are looked at only if that one asks for another unit.
+    """
+    known = before.get(chart.id, chart.measure)
+    lines = [(run, line.tag) for run in runs for line in chart.lines]
+    newest = max((run.newest_size(tag) for run, tag in lines), default=0.0)
+    if measure_of(chart.unit, newest, known) == known:
+        return known
+    return measure_of(chart.unit, max(run.recent_size(tag) for run, tag in lines), known)
 
 
 def declared_names(experiment: Mapping[str, Any]) -> frozenset[tuple[str, str]]:

@@ -489,6 +489,13 @@ class StoredRun:
         newest = (part.tags[tag].last.value for part in self._newest_parts if tag in part.tags)
         return max((abs(value) for value in newest if math.isfinite(value)), default=0.0)
 
+    def recent_size(self, tag: str) -> float:
+        """Return the size of the largest of the recent values of a tag; 0 if none is finite."""
+        parts = (part.tags[tag].columns.value[-RECENT:] for part in self._newest_parts if tag in part.tags)
+        return max(
+            (float(np.abs(values[np.isfinite(values)]).max(initial=0.0)) for values in parts), default=0.0
+        )
+
     @property
     def steps_per_second(self) -> float | None:
         """The rate of its steps: as recorded, else by its densest series; None if it cannot be told."""

@@ -11,6 +11,7 @@ from stepscope.serve.feed import Feed
 from stepscope.serve.summary import problems_of, publish, shown_title, summary_of
 from stepscope.serve.types import Changes, LogSummary
 from stepscope.store.annotations import Notes, RunNote
+from stepscope.store.run import RECENT
 
 NOW = 1_700_000_000.0
 DT_STRING = 7
@@ -197,10 +198,12 @@ def test_a_metric_is_shown_in_the_unit_of_its_newest_values(tmp_path):
     log, cursor = store.open(tmp_path, cache=False), None
     steps = [
         ((3.0, 0.02), (1.0, "ms")),
+        ((0.03, 0.02), None),  # a moment before it was 3 ms
+        *[((0.03, 0.02), None)] * (RECENT - 2),
         ((0.03, 0.02), (1000.0, "µs")),
         ((5.0, 0.02), None),  # 5,000 µs still read well: nothing is sent again
         ((0.03, 41_000.0), (1e-3, "s")),
-        ((0.03, math.nan), (1000.0, "µs")),
+        ((0.03, math.nan), None),
     ]
     for step, (values, want) in enumerate(steps):
         for writer, value in zip(writers, values, strict=True):
