@@ -8,6 +8,7 @@ of numbers alone are the rows of a table if the line of its names came before.
 from __future__ import annotations
 
 import builtins
+import json
 import logging
 import re
 import sys
@@ -58,6 +59,8 @@ _RECORD = frozenset((*vars(logging.makeLogRecord({})), "message", "asctime"))
 _IS = ("is", "was")
 _ABOUT = frozenset(("of", "on", "over", "for", "after", "at", "in", "during", "by", "to", "from", "with"))
 """Words after which a phrase describes the noun before them, as in ``Loss at step 40``."""
+_ASIDE = re.compile(rf"(?:{'|'.join(sorted(_ABOUT))})\b")
+"""Matches after the bracket of such a phrase, as in ``Loss (for 1 batch): 0.4``."""
 _EVERYDAY = ("cost", "costs")
 """Words for a loss; with a unit, or another word before them, they mean money or time."""
 _UNNAMED = frozenset(("the", "a", "an", "set"))
@@ -103,7 +106,7 @@ class Value(NamedTuple):
 def values_of(line: str) -> dict[str, float]:
     """Return the values of the metrics that a line names; nothing else in it is a value."""
     if len(line) > MAX_LINE:
-        return {}
+        return _values_in_json(line) if line.startswith("{") else {}
     values: dict[str, float] = {}
     digits: list[str] | None = None
     for name, text, which, whole, factor in _values_in(_DIGITS.sub("0", line)):
@@ -113,6 +116,30 @@ def values_of(line: str) -> dict[str, float]:
         if len(numbers) == 1 or float(numbers[1]):
             values[name] = float(numbers[0]) * factor / (1.0 if len(numbers) == 1 else float(numbers[1]))
     return values
+
+
+def _values_in_json(line: str) -> dict[str, float]:
+    """Return the values in the numbers and texts of a long line of JSON, as Loguru serializes its records.
+
+    A text may repeat another one. A name with two values has none, as in a line.
+    """
+    if len(line) > MAX_LINES * MAX_LINE:
+        return {}
+    values: dict[str, float] = {}
+    twice: set[str] = set()
+    try:
+        waiting: list[tuple[str, Any]] = [("", json.loads(line))]
+    except ValueError:
+        return {}
+    while waiting:
+        name, part = waiting.pop()
+        if isinstance(part, dict):
+            waiting += part.items()
+        elif isinstance(part, str) or type(part) in (int, float):
+            text = part if isinstance(part, str) else f"{name}={part}"
+            for metric, value in values_of(text).items() if len(text) <= MAX_LINE else ():
+                twice |= {metric} if values.setdefault(metric, value) != value else set()
+    return {metric: value for metric, value in values.items() if metric not in twice}
 
 
 @lru_cache(maxsize=1 << 10)
@@ -140,9 +167,10 @@ class Table:
         cells = _BAR.sub(" ", line).split()
         if len(cells) < 2 or len(line) > MAX_LINE:
             return {}
-        roles = [meaning.role if (meaning := meaning_of(cell)) else None for cell in cells]
-        if all(_WORD.fullmatch(cell) for cell in cells) and sum(role in ROLES for role in roles) > 1:
-            self.names = cells
+        if all(_WORD.fullmatch(cell) for cell in cells):
+            roles = [meaning.role if (meaning := meaning_of(cell)) else None for cell in cells]
+            if sum(role in ROLES for role in roles) > 1:
+                self.names = cells
         if len(cells) != len(self.names) or not all(_CELL.fullmatch(cell) for cell in cells):
             return {}
         return {
@@ -172,6 +200,7 @@ class _Fields:
         self._pairs = 0
         self._unsure: dict[str, Value] = {}
         """Values without a sign whose names do not mean a metric alone, such as ``ndcg 0.31``; by name."""
+        aside = False
         twice: set[str] = set()
         for token in _TOKEN.finditer(shape):
             kind = token.lastgroup
@@ -188,7 +217,12 @@ class _Fields:
             elif kind == "sign":
                 self._signed = True
             elif kind == "end":
-                self._close()
+                if token["end"] == "(" and _ASIDE.match(shape, token.end()):
+                    aside = True
+                elif token["end"] == ")" and aside:
+                    aside = False
+                else:
+                    self._close()
             else:
                 if self._signed or self._gap:
                     self._close()
@@ -426,8 +460,8 @@ def _postfix(ordered_dict: Any = None, refresh: Any = True, **named: Any) -> str
 
 
 def wanted() -> bool:
-    """Return whether values are looked for: a run is open, and no framework's callback gives it their own."""
-    return process.opened is not None and not process.led
+    """Return whether lines are looked at: no framework's callback gives their values."""
+    return not process.led and not process.off
 
 
 def take(text: Callable[[], str]) -> None:
@@ -438,6 +472,10 @@ def take(text: Callable[[], str]) -> None:
     """
     try:
         whole = _COLOUR.sub("", text())
+        if process.opened is None:  # no value has a step yet, but a table may begin
+            for line in whole.splitlines()[:MAX_LINES]:
+                table.values_of(line)
+            return
         values = values_of(whole)
         if not values and len(whole) <= MAX_LINES * MAX_LINE and whole.count("\n") <= MAX_LINES:
             found = [values_of(line) or table.values_of(line) for line in whole.splitlines()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import io
+import json
 import logging
 import math
 
@@ -111,6 +112,9 @@ LINES = {
         "loss": 0.34, "lr": 0.001,
     },
     "Epoch[0] Batch [50]\tSpeed: 1234.5 samples/sec accuracy=0.52": {"accuracy": 0.52},
+    "Training loss (for 1 batch) at step 200: 0.5123": {"Training_loss": 0.5123},
+    "Loss (over 100 batches): 0.25, accuracy (on test): 0.5": {"Loss": 0.25, "accuracy": 0.5},
+    "epoch 2 | loss 3.25 | ppl 25.8 | gnorm 1.25": {"loss": 3.25, "ppl": 25.8, "gnorm": 1.25},
     "[INFO] eval: {'accuracy': 0.91, 'f1': 0.88}": {"eval/accuracy": 0.91, "eval/f1": 0.88},
 }  # fmt: skip
 PROSE = (
@@ -153,6 +157,7 @@ PROSE = (
     "CPU: 45.5% RAM: 12.1%",
     "pip 24.0 from /usr/lib/python3.11/site-packages/pip",
     "loss.backward() at 0x7f3a2c took 0.2 s",
+    "the loss (at 3 points) took 1.5 s",
     "Recall that batch 5 was skipped",
     "score saved to out/score-0.91.json",
     "Rewards are clipped to [-1, 1]",
@@ -200,6 +205,24 @@ def test_a_sentence_about_metrics_begins_no_table():
     assert table.values_of("1 2 3") == {}
 
 
+def test_a_long_record_in_json_has_the_values_of_its_numbers_and_texts():
+    """As Loguru serializes: the text has the message once more, and what was bound lies in ``extra``."""
+    record = {
+        "elapsed": {"repr": "0:00:02.5", "seconds": 2.5}, "exception": None, "extra": {"val_loss": 0.25},
+        "file": {"name": "train.py", "path": "/home/a/" + "long/" * 60 + "train.py"}, "function": "train",
+        "level": {"icon": "i", "name": "INFO", "no": 20}, "line": 12, "message": "step 100 loss 0.34",
+        "process": {"id": 17, "name": "MainProcess"}, "time": {"timestamp": 1714564801.5},
+    }  # fmt: skip
+    text = "2024-05-01 12:00:01.123 | INFO     | __main__:train:12 - step 100 loss 0.34\n"
+    line = json.dumps({"text": text, "record": record}) + "\n"
+    assert len(line) > printed.MAX_LINE
+    assert values_of(line) == {"loss": 0.34, "val_loss": 0.25}
+    record["extra"]["loss"] = 0.5  # which of the two is meant is unknown
+    assert values_of(json.dumps({"text": text, "record": record})) == {"val_loss": 0.25}
+    assert values_of("{" + "loss 0.5, " * 60) == {}
+    assert values_of(json.dumps({"loss": 0.5, "text": "a" * 30_000})) == {}
+
+
 def test_a_name_that_occurs_twice_has_no_value():
     assert values_of("loss 0.5, loss 0.6, acc 0.1") == {"acc": 0.1}
 
@@ -208,7 +231,7 @@ def test_a_name_that_occurs_twice_has_no_value():
 def taken(monkeypatch):
     """What is recorded, while all that the program tells is wanted."""
     values = []
-    monkeypatch.setattr(printed, "wanted", lambda: True)
+    monkeypatch.setattr(printed.process, "_run", object())
     monkeypatch.setattr(printed.process, "record", lambda numbers: numbers and values.append(numbers))
     return values
 
@@ -253,12 +276,22 @@ def test_a_logged_value_is_taken_once_wherever_it_stands(monkeypatch, taken):
     assert taken == [{"loss": 0.5}, {"loss": 0.25}, {"acc": 0.75}]
 
 
+def test_the_head_of_a_table_is_seen_before_the_first_step(monkeypatch, taken):
+    """Only its names are kept: no value has a step yet."""
+    monkeypatch.setattr(printed, "table", printed.Table())
+    with monkeypatch.context() as earlier:
+        earlier.setattr(printed.process, "_run", None)
+        printed.take(lambda: "loss 0.5\nepoch train_loss acc")
+    assert taken == []
+    printed.take(lambda: "0 0.25 0.75")
+    assert taken == [{"train_loss": 0.25, "acc": 0.75}]
+
+
 def test_values_beside_a_bar_are_taken(monkeypatch, taken):
     tqdm = pytest.importorskip("tqdm")
     for name in ("set_postfix", "display", *printed.BARS):
         monkeypatch.setattr(tqdm.std.tqdm, name, vars(tqdm.std.tqdm)[name])
     monkeypatch.setattr(printed, "_installed", True)
-    monkeypatch.setattr(printed.process, "_run", object())
     printed.install(tqdm.std)  # loaded after the run has begun
     stream = Stream()
     printed.watch_stream(stream)
