@@ -48,13 +48,14 @@ ISOLATED = ("-E", "-I", "-S")
 
 
 def card_of_session(
-    words: Sequence[str], session: Path, status: int, lasted: float, *, profiled: bool = False
+    words: Sequence[str], session: Path, pid: int, status: int, lasted: float, *, profiled: bool = False
 ) -> Card | str:
     """Return the card of a program, or in words why there is none.
 
     Args:
         words: The command.
         session: The folder in which its processes left their notes.
+        pid: Number of the process that the command became.
         status: How it ended, as ``Popen.returncode``.
         lasted: For how many seconds.
         profiled: Whether steps were to be profiled: then the causes are those of the newest profile.
@@ -67,9 +68,8 @@ def card_of_session(
     ended = _how(status)
     if not directories:
         return f"{ended}; nothing was recorded: {_why(words, session, printed)}"
-    cards = [
-        _card_of(Path(directory), status, lasted, printed, profiled=profiled) for directory in directories
-    ]
+    ends = _Ends(session, pid, status)
+    cards = [_card_of(Path(directory), ends, lasted, printed, profiled=profiled) for directory in directories]
     card = max(cards, key=lambda candidate: candidate.steps)
     others = [other for other in cards if other is not card]
     if not others:
@@ -149,12 +149,12 @@ def _place_of(finding: dict[str, Any]) -> tuple[str, ...]:
     return (f"{Path(str(file)).name}:{line}",) if file and line else ()
 
 
-def _card_of(directory: Path, status: int, lasted: float, printed: Sequence[str], *, profiled: bool) -> Card:
+def _card_of(directory: Path, ends: _Ends, lasted: float, printed: Sequence[str], *, profiled: bool) -> Card:
     causes, missing = _causes(directory) if profiled else ([], [])
     with Log(directory, cache=False) as log:
         log.refresh()
         run = log.runs()[0] if log.runs() else None
-        state, reason = _end_of(run, status)
+        state, reason = ends.of(run)
         stack = (run.info.stack or "") if run is not None and state == "failed" else ""
         report = None if run is None else report_of(log, run)
         best = [] if run is None else _best(run, str(directory))
@@ -190,17 +190,43 @@ def _card_of(directory: Path, status: int, lasted: float, printed: Sequence[str]
     )
 
 
-def _end_of(run: StoredRun | None, status: int) -> tuple[str, str | None]:
-    """Return state and reason: of the run if it wrote them, else those of the process."""
-    state, reason = ("running", None) if run is None else run.condition()
-    if state in ("failed", "stopped") or (state == "finished" and status == 0):
-        return state, reason
-    if status < 0:
-        name = _how(status).rpartition(" ")[2]
-        return "killed", name
-    if status:
-        return "failed", f"exit code {status}"
-    return "finished", None if state == "finished" else "Python did not exit normally"
+@dataclass(frozen=True)
+class _Ends:
+    """How the processes of a program ended.
+
+    Attributes:
+        session: The folder of their notes.
+        pid: Number of the process that the command became ...
+        status: ... and how it ended, as ``Popen.returncode``.
+    """
+
+    session: Path
+    pid: int
+    status: int
+
+    def of(self, run: StoredRun | None) -> tuple[str, str | None]:
+        """Return state and reason: of the run if it wrote them, else those of its process."""
+        state, reason = ("running", None) if run is None else run.condition()
+        if state in ("failed", "stopped") or (state == "finished" and self.status == 0):
+            return state, reason
+        status = self.status
+        if run is not None and state != "finished" and run.info.pid is not None:
+            left = self._left(run.info.pid)
+            if left is None and run.info.pid != self.pid and status >= 0:
+                return "ended", f"process {run.info.pid} did not exit, as after kill -9; {_how(status)}"
+            status = status if left is None else left
+        if status < 0:
+            return "killed", _how(status).rpartition(" ")[2]
+        if status:
+            return "failed", f"exit code {status}"
+        return "finished", None if state == "finished" else "Python did not exit normally"
+
+    def _left(self, pid: int) -> int | None:
+        """Return the code with which a process left by ``os._exit``, None if it did not."""
+        try:
+            return int((self.session / f"{PYTHON}{pid}").read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
 
 
 def _best(run: StoredRun, directory: str) -> list[Best]:

@@ -64,12 +64,19 @@ def run(arguments: argparse.Namespace) -> int:
     session = tempfile.mkdtemp(prefix="stepscope-run-")
     try:
         begun = time.monotonic()
-        status = _wait(_start(words, _environment(directory, session, profile=arguments.profile)))
+        child = _start(words, _environment(directory, session, profile=arguments.profile))
+        status = _wait(child)
         lasted = time.monotonic() - begun
         if arguments.card:
             try:
                 _print_card(
-                    words, session, status, lasted, as_json=arguments.json, profiled=arguments.profile
+                    words,
+                    session,
+                    child.pid,
+                    status,
+                    lasted,
+                    as_json=arguments.json,
+                    profiled=arguments.profile,
                 )
             except Exception as error:  # noqa: BLE001  the program's end counts, whatever is wrong here
                 print(f"stepscope: no card: {type(error).__name__}: {error}", file=sys.stderr)
@@ -161,13 +168,13 @@ def _load() -> None:
 
 
 def _print_card(
-    words: Sequence[str], session: str, status: int, lasted: float, *, as_json: bool, profiled: bool
+    words: Sequence[str], session: str, pid: int, status: int, lasted: float, *, as_json: bool, profiled: bool
 ) -> None:
     from stepscope.cli.card import card_of_session
     from stepscope.cli.output import json_text
     from stepscope.record.card import show
 
-    shown = card_of_session(words, Path(session), status, lasted, profiled=profiled)
+    shown = card_of_session(words, Path(session), pid, status, lasted, profiled=profiled)
     if as_json:
         data = {"unknown": [shown]} if isinstance(shown, str) else asdict(shown)
         print(json_text(plain(data)), file=sys.stderr)

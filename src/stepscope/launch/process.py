@@ -17,8 +17,8 @@ from stepscope.record.roles import detect
 
 DIRECTORY, PROFILE = "STEPSCOPE_RUN_DIR", "STEPSCOPE_RUN_PROFILE"
 """Variables by which the command gives the run's directory, and whether to take profiles."""
-SAID = "said"
-"""File in the session's folder with sentences for the card."""
+SAID, PYTHON = "said", "python-"
+"""Files in the session's folder: sentences for the card, and one of each process, by its number."""
 PROFILE_SECS, PROFILE_SHARE = 60.0, 0.01
 """How often steps are profiled after the first ones, and the largest share of the time that this may take."""
 GRADIENT_SHARE = 0.003
@@ -46,6 +46,8 @@ class Process(Switches):
         """Returns the step to which values belong that the program gives now; None for the running one."""
         self.fetched: Callable[[float], None] = lambda seconds: None
         """Takes the wait for a batch while the callback of a framework counts the steps."""
+        self.logged: dict[str, Any] = {}
+        """What the callback of a framework has recorded last, by the framework's own names."""
         self.end_step: Callable[[], None] = lambda: None
         """Ends the last step, if it was updated; called before the process ends by ``os._exit``."""
 
@@ -127,6 +129,7 @@ class Process(Switches):
                 with suppress(Exception):
                     self.end_step()
                     run.flush(timeout=EXIT_SECS)
+                    (Path(self._folder) / f"{PYTHON}{self._pid}").write_text(str(status), "utf-8")
             leave(status)
 
         os._exit = _exit  # type: ignore[assignment]
@@ -171,8 +174,13 @@ class Process(Switches):
         return run
 
     def record(self, numbers: Mapping[str, Any]) -> None:
-        """Record values that the program logs or prints, at the step to which they belong."""
+        """Record values that the program logs or prints, at the step to which they belong.
+
+        What a framework's callback has recorded already is nothing new if the program prints it, too.
+        """
         run = self._run
+        if self.logged:
+            numbers = {name: value for name, value in numbers.items() if self.logged.get(name) != value}
         if run is not None and not self.off and numbers:
             run.scalars(numbers, self.step_of_values())
 
