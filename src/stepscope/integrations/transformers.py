@@ -55,12 +55,15 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
         self._watching = dict(watching or {})
         self._holder = None if run is None else RunHolder(run, options)
         self._trial: str | None = None
+        self.before = 0
+        """Steps of the run before the training's first one, if another Trainer took them."""
         self._alone = Problems()
         self._training = False
         self._tokens = 0
         self._examples, self._ranks = 0, 1
         self._stepper: Stepper | None = None
         self._stop: Stop | None = None
+        self._running: Run | None = None
         self._watch: Watch | None = None
 
     @property
@@ -73,10 +76,6 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
         """The run, None before the first training or evaluation."""
         return None if self._holder is None else self._holder.opened
 
-    def step_of(self, state: Any) -> int:
-        """Return how many steps the Trainer has taken."""
-        return int(state.global_step)
-
     # --- the Trainer's events -------------------------------------------------------------------------
 
     @guarded
@@ -87,7 +86,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
             self._holder.end("failed", "the training was left by an exception")
         holder = self._home(args, state)
         # The Trainer numbers steps from 1.
-        run = holder.run(start_step=self.step_of(state) + 1)
+        run = holder.run(start_step=state.global_step + 1)
         if state.max_steps > 0:
             run.expect_steps(state.max_steps)
         holder.describe(_facts(args, more.get("model")))
@@ -95,6 +94,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
         # These ask which devices there are, too much for every step.
         self._examples = args.train_batch_size * args.gradient_accumulation_steps
         self._ranks = max(args.world_size, 1)
+        self._running = run
         self._stepper, self._stop = Stepper(run), Stop(run, state.logging_steps)
         self._attach(run, more.get("model"), more.get("optimizer"))
 
@@ -106,32 +106,27 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
             # DeepSpeed and others step by themselves; what the Trainer logs is recorded all the same.
             self._watch = watch(None, None, run)
 
-    def fetched(self, seconds: float) -> None:
-        """Take the wait for a batch from whoever times the loader; else it is the time between two steps.
-
-        Args:
-            seconds: The wait.
-        """
-        if self._stepper is not None and not self._stepper.running:
-            self._stepper.fetched(seconds)
-
     @guarded
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Begin a step; all its batches have arrived."""
         if self._stepper is not None:
-            self._stepper.begin(self.step_of(state) + 1)
+            self._stepper.begin(self.before + state.global_step + 1)
 
     @guarded
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """End the step, and the training if the run was asked to stop."""
-        if self._stepper is None or self._stop is None or self._holder is None:
+        stepper, stop, run = self._stepper, self._stop, self._running
+        if stepper is None or stop is None or run is None:
             return
-        tokens, self._tokens = state.num_input_tokens_seen - self._tokens, state.num_input_tokens_seen
-        self._holder.run().count(examples=self._examples, tokens=int(tokens) // self._ranks)
-        self._stepper.end()
-        if self._stop.after(self.step_of(state)):
+        run.examples += self._examples
+        tokens = state.num_input_tokens_seen
+        if tokens != self._tokens:
+            run.tokens += int(tokens - self._tokens) // self._ranks
+            self._tokens = tokens
+        stepper.end()
+        if (stop.shared or run.step_counter.stopping) and stop.after(self.before + state.global_step):
             control.should_training_stop = True
-        self._stepper.asking()
+        stepper.asking()
 
     @guarded
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
@@ -180,10 +175,11 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
     def _record(self, args: Any, state: Any, logs: Mapping[str, Any]) -> None:
         named = tags(logs)
         numbers = {tag: value for tag, value in named.items() if not isinstance(value, str)}
-        run = self._home(args, state).run(start_step=self.step_of(state) + 1)
-        run.scalars(numbers, self.step_of(state))
+        step = self.before + state.global_step
+        run = self._home(args, state).run(start_step=step + 1)
+        run.scalars(numbers, step)
         for tag in named.keys() - numbers.keys():
-            run.text(tag, named[tag], self.step_of(state))
+            run.text(tag, named[tag], step)
 
     def _asking(self) -> None:
         if self._stepper is not None and not self._stepper.running:
@@ -191,7 +187,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
 
     def _take_off(self) -> None:
         stepper, watched = self._stepper, self._watch
-        self._stepper = self._stop = self._watch = None
+        self._stepper = self._stop = self._watch = self._running = None
         if stepper is not None:
             stepper.abandon()
         if watched is not None:

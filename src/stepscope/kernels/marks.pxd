@@ -76,6 +76,22 @@ cdef class LoopMarks:
     cpdef drop_step(self)
     cpdef bint end_at_update(self) except -1
 
+cdef class StepMarks:
+    cdef Steps _steps
+    cdef double _asked
+    cdef double _waited
+    cdef double _fetched
+    cdef long long _number
+    cdef public bint running
+
+    cdef bint _is_its_step(self)
+    cpdef asking(self)
+    cpdef fetched(self, double seconds)
+    cpdef got(self)
+    cpdef begin(self, object number=*)
+    cpdef end(self)
+    cpdef abandon(self)
+
 cdef class Rhythm:
     cdef public long long last
     cdef public long long longest

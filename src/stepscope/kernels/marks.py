@@ -416,6 +416,100 @@ class LoopMarks:
         return divided
 
 
+@cython.cclass
+class StepMarks:
+    """Begins and ends the steps of a run from callbacks.
+
+    A trainer asks for data somewhere between two callbacks. ``asking`` is called at the last one before it
+    does, so the time until ``begin`` is the step's wait for data.
+
+    Args:
+        run: Whose steps.
+
+    Attributes:
+        running: True if a step has begun here and not ended.
+    """
+
+    def __init__(self, run: Any) -> None:
+        self._steps: Steps = run.step_counter
+        self._asked = self._waited = self._fetched = -1.0  # where nobody has told
+        self._number, self.running = 0, False
+
+    def _is_its_step(self):
+        """Return whether the step that runs, or ran last, was begun here and has not ended."""
+        return self.running and self._steps.has_begun and self._steps.number == self._number
+
+    def asking(self) -> None:
+        """Note that the trainer asks for data from now on."""
+        self._asked, self._fetched = self._steps._now(), -1.0
+
+    def fetched(self, seconds: cython.double) -> None:
+        """Note how long a batch took to come, by a clock around the loader alone; those of a step add up.
+
+        Args:
+            seconds: The wait.
+        """
+        if self._asked >= 0:
+            self._fetched = max(self._fetched, 0.0) + seconds
+
+    def got(self) -> None:
+        """Note that the data is there: for trainers that do more before they begin the step.
+
+        If a running step asks for a further part of its data, that wait is added.
+        """
+        if self._asked < 0:
+            return
+        waited: cython.double = self._steps._now() - self._asked
+        if self._is_its_step():
+            self._steps.wait_more(waited)
+            self._asked = -1.0
+        else:
+            self._waited = waited
+
+    def begin(self, number: object = None) -> None:
+        """Begin a step; one that still runs is dropped unmeasured.
+
+        Args:
+            number: Its number; by default the one after the last.
+        """
+        steps: Steps = self._steps
+        StepMarks.abandon(self)
+        steps.led = True
+        if number is not None and number >= 0:
+            steps.next = number
+        now: cython.double = steps._now()
+        asked: cython.double = self._asked
+        waited: cython.double = self._waited
+        fetched: cython.double = self._fetched
+        self._asked = self._waited = self._fetched = -1.0
+        if asked < 0:
+            steps._begin(now, -1.0)
+        else:
+            waited = now - asked if waited < 0 else waited
+            steps._begin(now - waited, waited if fetched < 0 else fetched)
+            steps.asked = asked
+        self._number, self.running = steps.number, True
+
+    def renumber(self, number: cython.longlong) -> None:
+        """Change the number of the running step, if it is known late; the next one follows it."""
+        self._number = self._steps.current = number
+        self._steps.next = number + 1
+
+    def end(self) -> None:
+        """End the running step and record its times."""
+        ours: cython.bint = self._is_its_step()
+        self.running = False
+        if ours:
+            self._steps._end(self._steps._now())
+
+    def abandon(self) -> None:
+        """Drop the running step unmeasured, as it did not come to its end; another loop may count steps."""
+        if self._is_its_step():
+            self._steps.abandon()
+        self.running = False
+        self._steps.led = False
+
+
 def timed(original: Any, loop: LoopMarks) -> Any:
     """Return the ``__next__`` of a loader's iterator, which notes when a batch is asked for and is there."""
 
@@ -536,7 +630,7 @@ class RateMarks:
             recorded = (
                 self._direct is not None
                 and not self.apart
-                and len(groups) == 1
+                and (len(groups) == 1 or alike(groups))
                 # A tag is known only where this rank has recorded it before.
                 and self._direct._points.put(self.tag, groups[0]["lr"])
             )
@@ -549,6 +643,19 @@ class RateMarks:
     def record(self) -> None:
         """Record rates that are new or several."""
         raise NotImplementedError
+
+
+def alike(groups: list[dict[str, Any]]) -> bool:
+    """Return whether all groups have one rate, now and at the beginning of a schedule.
+
+    Rates that are tensors are not compared: that would wait for their device.
+    """
+    first = groups[0]
+    rate, initial = first["lr"], first.get("initial_lr")
+    for group in groups:
+        if type(group["lr"]) not in (float, int) or group["lr"] != rate or group.get("initial_lr") != initial:
+            return False
+    return True
 
 
 @cython.final

@@ -49,22 +49,22 @@ def _add(trainer: Any) -> None:
     class Counted(StepscopeCallback):
         """Counts on from where another Trainer of this process has ended: each counts from 0."""
 
-        before = 0
-
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             run = process.opened
             if run is not None and not trainer.global_step:
                 self.before = run.step_counter.next
             super().on_train_start(trainer, pl_module)
 
-        def step_of(self, trainer: Any) -> int | None:
-            number = super().step_of(trainer)
-            return None if number is None else self.before + number
-
     class Logged(Callback):  # type: ignore[misc]
         """Makes the run when the strategy has told the ranks apart, and records the logged metrics."""
 
         counted: Counted | None = None
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.metrics: dict[str, Any] = {}
+            self.news: dict[str, Any] = {}
+            self.step: int | None = None
 
         def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
             if stage != "fit" or self.counted is not None:
@@ -77,19 +77,32 @@ def _add(trainer: Any) -> None:
                     counted.setup(trainer, pl_module, stage)
 
         def on_train_batch_end(self, trainer: Any, *arguments: Any, **options: Any) -> None:
-            if trainer.global_step % max(trainer.log_every_n_steps, 1) == 0:
-                self._record(trainer)
+            counted = self.counted
+            step = None if counted is None else counted.step_of(trainer)
+            if counted is None or step is None or (step + 1) % max(trainer.log_every_n_steps, 1):
+                return
+            if not counted.accumulates(trainer):
+                self._record(trainer, step)
 
         def on_validation_end(self, trainer: Any, *arguments: Any) -> None:
-            if not trainer.sanity_checking:
-                self._record(trainer)
+            if self.counted is not None and not trainer.sanity_checking:
+                self._record(trainer, self.counted.step_of(trainer))
 
-        def _record(self, trainer: Any) -> None:
+        def _record(self, trainer: Any, step: int | None) -> None:
+            """Record what is new: Lightning gives each value until the next, and again after a validation."""
             run = process.opened
-            if run is not None and run.recording and not process.off and self.counted is not None:
-                step = self.counted.before + max(trainer.global_step - 1, 0)
-                with process.apart():
-                    run.scalars(dict(trainer.callback_metrics), step)
+            if run is None or not run.recording or process.off:
+                return
+            with process.apart():
+                before, self.metrics = self.metrics, dict(trainer.callback_metrics)
+                done = self.news if step is not None and step == self.step else {}
+                self.news = {
+                    tag: value
+                    for tag, value in self.metrics.items()
+                    if before.get(tag) is not value and tag not in done
+                }
+                self.step = step
+                run.scalars(self.news, step)
 
     if _leaves_out():
         for kind in (Counted, Logged):

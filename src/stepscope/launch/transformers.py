@@ -38,19 +38,18 @@ def _add(trainer: Any) -> None:
     class Counted(StepscopeCallback):
         """Counts on from where another Trainer of this process has ended: each counts from 0."""
 
-        before = 0
-
         def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
             run = process.opened
             if run is not None and not state.global_step:
                 self.before = max(run.step_counter.next - 1, 0)  # its first step is 1
             super().on_train_begin(args, state, control, **more)
+            if self._stepper is not None:
+                process.fetched = self._stepper.fetched
 
-        def step_of(self, state: Any) -> int:
-            return self.before + super().step_of(state)
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
+            super().on_log(args, state, control, logs=logs, **more)
+            process.logged.update(logs or {})
 
     run = process.measured()
     if run is not None:
-        counts = Counted(run)
-        trainer.add_callback(counts)
-        process.fetched = counts.fetched
+        trainer.add_callback(Counted(run))

@@ -63,9 +63,12 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
         self._own = None if run is None else RunHolder(run, options)
         self._holder: RunHolder | None = self._own
         self._watching = dict(watching or {})
+        self.before = 0
+        """Steps of the run before the training's first one, if another Trainer took them."""
         self._forget()
 
     def _forget(self) -> None:
+        self._run: Run | None = None
         self._stepper: Stepper | None = None
         self._stop: Stop | None = None
         self._watch: Watch | None = None
@@ -103,14 +106,19 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
             run.expect_steps(total)
         scaler = getattr(getattr(trainer, "precision_plugin", None), "scaler", None)
         self._watch = watch(trainer.model, trainer.optimizers, run, scaler=scaler, **self._watching)
-        self._stepper = Stepper(run)
+        self._run, self._stepper = run, Stepper(run)
         self._stop = Stop(run, trainer.log_every_n_steps)
         self._restore = _listen(trainer, self._stepper)
 
     def step_of(self, trainer: Any) -> int | None:
         """Return the number under which Lightning will log this step, None if it does not tell."""
         number = getattr(getattr(trainer.fit_loop, "epoch_loop", None), "_batches_that_stepped", None)
-        return number if isinstance(number, int) else None
+        return self.before + number if isinstance(number, int) else None
+
+    def accumulates(self, trainer: Any) -> bool:
+        """Return whether the batch that ended was not the last one of its step."""
+        asks = getattr(trainer.fit_loop, "_should_accumulate", None)
+        return bool(asks()) if callable(asks) else False
 
     @guarded
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
@@ -123,14 +131,14 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """End the step if the optimizer has stepped."""
-        if self._stepper is None or self._stop is None or self._holder is None:
+        stepper, stop, run = self._stepper, self._stop, self._run
+        if stepper is None or stop is None or run is None:
             return
-        number = self._holder.run().current_step or 0
-        self._holder.run().count(examples=examples(batch))
-        if _accumulates(trainer):
+        run.examples += examples(batch)
+        if trainer.accumulate_grad_batches != 1 and self.accumulates(trainer):
             return
-        self._stepper.end()
-        if self._stop.after(number):
+        stepper.end()
+        if (stop.shared or run.step_counter.stopping) and stop.after(run.current_step or 0):
             trainer.should_stop = True
 
     @guarded
@@ -178,7 +186,7 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the objects of this process."""
-        gone = dict.fromkeys(("_stepper", "_stop", "_watch", "_restore", "_validation"))
+        gone = dict.fromkeys(("_run", "_stepper", "_stop", "_watch", "_restore", "_validation"))
         return {**self.__dict__, **gone}
 
 
@@ -186,14 +194,6 @@ def _settings(trainer: Any) -> dict[str, Any]:
     """Return the trainer's settings that shape the training."""
     values = {name: getattr(trainer, name, None) for name in SETTINGS}
     return {**values, "strategy": type(trainer.strategy).__name__}
-
-
-def _accumulates(trainer: Any) -> bool:
-    """Return whether the batch that ended was not the last one of its step."""
-    if trainer.accumulate_grad_batches == 1:
-        return False
-    asks = getattr(trainer.fit_loop, "_should_accumulate", None)
-    return bool(asks()) if callable(asks) else False
 
 
 def _listen(trainer: Any, stepper: Stepper) -> Callable[[], None]:
@@ -244,4 +244,7 @@ def examples(batch: Any) -> int:
         parts = batch
     else:
         return 0
-    return next((count for part in parts if (count := examples(part))), 0)
+    for part in parts:
+        if count := examples(part):
+            return count
+    return 0

@@ -216,8 +216,12 @@ def ignore(listener: Listener) -> None:
 
 
 def _awake() -> list[Any]:
-    alive = [ref() for ref in _listeners]
-    return [listener for listener in alive if listener is not None and not listener.resting]
+    listeners = []
+    for ref in _listeners:  # a comprehension is a call of its own before Python 3.12
+        listener = ref()
+        if listener is not None and not listener.resting:
+            listeners.append(listener)
+    return listeners
 
 
 def _note_kind(original: Any) -> Any:
@@ -233,8 +237,10 @@ def _note_clip(original: Any) -> Any:
     def clip_grads_with_norm_(
         parameters: Any, max_norm: float, total_norm: Any, *more: Any, **named: Any
     ) -> Any:
-        parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-        _tell(parameters, max_norm, total_norm)
+        begun, listeners = time.perf_counter(), _awake()
+        if listeners:
+            parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+            _tell(listeners, begun, parameters, max_norm, total_norm)
         return original(parameters, max_norm, total_norm, *more, **named)
 
     return clip_grads_with_norm_
@@ -250,11 +256,8 @@ def _note_cut(original: Any) -> Any:
     return group_tensors_by_device_and_dtype
 
 
-def _tell(parameters: list[Any], max_norm: Any, total_norm: Any) -> None:
+def _tell(listeners: list[Any], begun: float, parameters: list[Any], max_norm: Any, total_norm: Any) -> None:
     try:
-        begun, listeners = time.perf_counter(), _awake()
-        if not listeners:
-            return
         norm, kind = getattr(_kind, "last", (None, 2.0))
         _kind.last = (None, 2.0)
         if norm is total_norm and float(kind) != 2.0:

@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.torch.updates import Joined
-from stepscope.kernels.marks import RateMarks
+from stepscope.kernels.marks import RateMarks, alike
 from stepscope.record import Run
 from stepscope.record.hooks import Hook
 from stepscope.record.problems import Reporter
@@ -36,9 +36,14 @@ class LearningRates(RateMarks):
         self._handle = Joined(self, optimizer)
 
     def follow(self, old: Optimizer, new: Optimizer) -> None:
-        """Record the rates of another optimizer in place of one that it replaced."""
+        """Record the rates of another optimizer in place of one that it replaced.
+
+        A rate means something else to another kind of optimizer: it gets a series of its own.
+        """
         if self.optimizer is old:
             self._handle.remove()
+            if type(new) is not type(old):
+                self.tag, self.apart = f"optimizer/{type(new).__name__}/lr", False
             self.optimizer, self._handle = new, Joined(self, new)
 
     @property
@@ -52,7 +57,7 @@ class LearningRates(RateMarks):
         run, groups = self._run, self.optimizer.param_groups
         if not run.role.writes:  # every rank has the same rates
             return
-        if not self.apart and not (len(groups) == 1 or _alike(groups)):
+        if not self.apart and not (len(groups) == 1 or alike(groups)):
             self.apart = True
         if not self.apart:
             run.scalar(self.tag, groups[0]["lr"])
@@ -63,19 +68,6 @@ class LearningRates(RateMarks):
     def remove(self) -> None:
         """Record no more."""
         self._handle.remove()
-
-
-def _alike(groups: list[dict[str, Any]]) -> bool:
-    """Return whether all groups have one rate, now and at the beginning of a schedule.
-
-    Rates that are tensors are not compared: that would wait for their device.
-    """
-    first = groups[0]
-    rate, initial = first["lr"], first.get("initial_lr")
-    for group in groups:
-        if type(group["lr"]) not in (float, int) or group["lr"] != rate or group.get("initial_lr") != initial:
-            return False
-    return True
 
 
 class LossScaleRecorder(Hook):

@@ -25,6 +25,9 @@ class Stop:
     Args:
         run: That may be asked.
         every_n_steps: How often to look; the same on all ranks.
+
+    Attributes:
+        shared: Whether other ranks may be asked, too: a process alone has to look only if its run was asked.
     """
 
     def __init__(self, run: Run, every_n_steps: int) -> None:
@@ -32,6 +35,7 @@ class Stop:
         _trainings += 1
         self._run, self._every = run, max(int(every_n_steps), 1)
         self._store = _store()
+        self.shared = self._store is not None
         self._key = f"{PREFIX}/{_trainings}"
         self._at: int | None = None
 

@@ -80,6 +80,16 @@ def test_the_rates_of_groups_are_told_apart_once_they_differ(model, run):
     assert points(run, "optimizer/lr/1") == {2: 0.5, 3: 0.1}
 
 
+def test_the_rates_of_another_kind_of_optimizer_have_a_series_of_their_own(model, run):
+    """A rate of 1 is nothing unusual for L-BFGS after Adam's 0.001; one of the same kind goes on."""
+    kinds = torch.optim.SGD, torch.optim.SGD, torch.optim.Adam
+    with watch(model, torch.optim.SGD(model.parameters(), 0.1), run):
+        for kind, rate in zip(kinds, (0.1, 0.2, 0.5), strict=True):
+            train(model, kind(model.parameters(), rate), run.steps(range(2)))
+    assert points(run, "optimizer/lr") == {0: 0.1, 1: 0.1, 2: 0.2, 3: 0.2}
+    assert points(run, "optimizer/Adam/lr") == {4: 0.5, 5: 0.5}
+
+
 def test_several_optimizers_have_names(model, run):
     one = torch.optim.SGD(model[0].parameters(), lr=0.1)
     two = torch.optim.Adam(model[2].parameters(), lr=0.2)
