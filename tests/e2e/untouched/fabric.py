@@ -16,7 +16,7 @@ val = DataLoader(TensorDataset(torch.randn(64, 8), torch.randn(64, 1)), batch_si
 train, val = fabric.setup_dataloaders(train, val)
 for epoch in range(3):
     model.train()
-    for batch_idx, (x, y) in enumerate(train):  # timed
+    for batch_idx, (x, y) in enumerate(train):
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(x), y)
         fabric.backward(loss)
