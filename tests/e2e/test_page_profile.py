@@ -619,3 +619,22 @@ def test_spans_of_the_host_have_the_colours_of_their_categories(opened):
         return [...found.values()].filter(pixels => pixels > 200).length;
     }"""
     assert page.evaluate(count, int(group["y"] - canvas["y"])) >= 3
+
+
+def test_on_a_phone_advice_follows_where_the_time_goes(opened):
+    page = opened(f"#/profile?{RESNET}")
+    page.set_viewport_size({"width": 390, "height": 844})
+    tops = {}
+    for name in ("Where the time of a step goes", "Advice", "What was recorded", "Operators on the host"):
+        region = page.get_by_role("region", name=name)
+        region.wait_for()
+        tops[name] = region.bounding_box()["y"]
+    assert list(tops.values()) == sorted(tops.values())
+    buttons = page.get_by_role("button", name="Open in Perfetto").bounding_box()
+    facts = page.locator(".facts").bounding_box()
+    assert abs(buttons["y"] + buttons["height"] / 2 - facts["y"] - facts["height"] / 2) < 4
+    page.set_viewport_size({"width": 1440, "height": 900})
+    advice = page.get_by_role("region", name="Advice")
+    page.wait("() => document.querySelector('.right').getBoundingClientRect().left > 700")
+    parts = page.get_by_role("region", name="Where the time of a step goes")
+    assert abs(advice.bounding_box()["y"] - parts.bounding_box()["y"]) < 2
