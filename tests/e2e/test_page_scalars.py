@@ -286,3 +286,17 @@ def test_only_what_is_on_the_screen_is_fetched(tmp_path, serve, watch):
     assert page.evaluate("document.querySelectorAll('*').length") < 3000
     page.locator("main").evaluate("main => main.scrollTo(0, 1200)")
     page.wait("() => window.__stepscope_test.charts().some(c => c.chart === 'layer/50')")
+
+
+@pytest.mark.parametrize("width", [1440, 1280])
+def test_how_many_lines_of_many_runs_are_drawn_is_not_cut(tmp_path, serve, watch, written, width):
+    for run in range(210):
+        written(tmp_path / "log" / f"trial-{run:03}", {"train/loss": [1.0 + run, 0.5]})
+    page = watch(serve(tmp_path / "log"), "#/scalars")
+    page.set_viewport_size({"width": width, "height": 900})
+    text = page.locator(".sub-bar").get_by_text("208 lines of 210 runs")
+    text.wait_for()
+    assert text.evaluate("one => one.scrollWidth <= one.clientWidth")
+    zoom = page.locator(".sub-bar").get_by_role("button", name="Reset zoom")
+    box = zoom.bounding_box()
+    assert box["x"] + box["width"] <= width
