@@ -228,9 +228,10 @@ class AttemptDiscontinuous(Row):
         norms = (other for role in self.leads[:2] for other in run.of(known.stream.run, role))
         if any(norms) or self._is_set(known, run) or self.context.unfit(self.unfit, known.at.wall):
             return None
-        # Few losses come back to their start at once, and change points take long to compute.
+        # Change points take long to compute, and few losses come back to their start at once, after more than
+        # an eighth of their gain: before that noise reaches so far.
         begins, lowest = float(means[:2].mean()), np.minimum.accumulate(means)[:-1]
-        fell = means[:-1] < (begins + lowest) / 2
+        fell = means[:-1] < np.minimum((begins + lowest) / 2, begins - (begins - means.min()) / 8)
         if not (fell & (means[1:] > begins - self.limits["same"] * (begins - lowest))).any():
             return None
         places = []
