@@ -37,7 +37,7 @@ def test_a_compile_step_does_not_flatten_the_chart_and_is_said(runs, serve_long,
     assert chart["y"]["max"] < 0.02
     assert chart["cut"] == {"value": 1.5, "x": 0, "count": 1}
     card = watched.page.get_by_role("article", name="step", exact=True)
-    assert "1.50 s, step 0" in " ".join(card.inner_text().split())
+    assert "1,500 ms, step 0" in " ".join(card.inner_text().split())
 
 
 def test_values_are_as_recorded_and_counts_are_not_averaged(runs, serve_long, watch):
