@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Sequence
 
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
-_LONG_TIMES = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
-"""Seconds of the two units of a longer time, the largest first."""
+_LONG_TIMES = ((86400, "d", 3600, "h", 60), (3600, "h", 60, "min", 1), (60, "min", 1, "s", 0.1))
+"""Seconds of the two units of a longer time, the largest first, and of the least that a shorter one shows."""
 _SIZES = ((2.0**50, "Pi"), (2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"))
 _COUNTS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _ROUNDS_UP = 0.9995
@@ -76,10 +76,11 @@ def time(ns: float) -> str:
     """Format a duration given in nanoseconds: from a minute on in its two largest units, as 3 min 20 s."""
     if not math.isfinite(ns):
         return "-"
-    for large, name, small, smaller in _LONG_TIMES:
-        whole, rest = divmod(int(abs(ns) / 1e9), large)
-        if whole:
-            shown = f"{whole:,} {name}" + (f" {rest // small} {smaller}" if rest >= small else "")
+    seconds = abs(ns) / 1e9
+    for large, name, small, smaller, least in _LONG_TIMES:
+        if round(seconds / least) * least >= large:
+            whole, rest = divmod(round(seconds / small), large // small)
+            shown = f"{whole:,} {name}" + (f" {rest} {smaller}" if rest else "")
             return f"-{shown}" if ns < 0 else shown
     factor, unit = next(
         ((factor, unit) for factor, unit in _TIMES if abs(ns) >= factor * _ROUNDS_UP), (1.0, "ns")

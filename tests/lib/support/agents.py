@@ -115,7 +115,7 @@ QUESTIONS = {
         [("profile", {"view": "memory", "profile": "workers0.json.gz"})],
         ["device 0: the peak is 2.60 GiB in step 5, 8.2 %", "activation\t2.53 GiB\t97.5 %"],
     ),
-    "when will it finish": ("live", [("run", {})], ["it will finish in 89.9 s", "step 100 of 1,000"]),
+    "when will it finish": ("live", [("run", {})], ["it will finish in 1 min 30 s", "step 100 of 1,000"]),
     "did the resume lose steps": (
         "runs",
         [("run", {"run": "resumed"})],

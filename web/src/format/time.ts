@@ -5,25 +5,26 @@ const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** A duration: three digits, from ten seconds on whole seconds, then its two largest units: 4 h 27 min, 13 min 2 s. */
+/** A duration: three digits, from a minute on its two largest units: 4 h 27 min, 13 min 2 s. As the server writes it. */
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return NOTHING;
   const value = Math.max(0, seconds);
-  if (value < 10) return measured(value, "s");
-  return value < MINUTE ? `${Math.floor(value)}${GAP}s` : pair(value);
+  for (const [large, name, small, smaller, least] of LONG) {
+    if (Math.round(value / least) * least < large) continue;
+    const count = Math.round(value / small);
+    const rest = count % (large / small);
+    const whole = `${Math.floor((count * small) / large)}${GAP}${name}`;
+    return rest ? `${whole} ${rest}${GAP}${smaller}` : whole;
+  }
+  return measured(value, "s");
 }
 
-function pair(value: number): string {
-  if (value < HOUR) return two(value, MINUTE, "min", 1, "s");
-  if (value < DAY) return two(value, HOUR, "h", MINUTE, "min");
-  return two(value, DAY, "d", HOUR, "h");
-}
-
-function two(value: number, large: number, largeName: string, small: number, smallName: string): string {
-  const whole = Math.floor(value / large);
-  const rest = Math.floor((value - whole * large) / small);
-  return rest ? `${whole}${GAP}${largeName} ${rest}${GAP}${smallName}` : `${whole}${GAP}${largeName}`;
-}
+/** Seconds of the two units of a longer time, the largest first, and of the least that a shorter one shows. */
+const LONG: [number, string, number, string, number][] = [
+  [DAY, "d", HOUR, "h", MINUTE],
+  [HOUR, "h", MINUTE, "min", 1],
+  [MINUTE, "min", 1, "s", 0.1],
+];
 
 /** An age in one unit, for a badge that is read at a glance: 0.8 s, 12 s, 4 min, 3 h. */
 export function age(seconds: number): string {
@@ -127,5 +128,5 @@ export function durationLabels(ticks: number[], step: number): string[] {
 }
 
 function pairOrSeconds(value: number): string {
-  return value < MINUTE ? `${Math.round(value)}${GAP}s` : pair(Math.round(value));
+  return value < MINUTE ? `${Math.round(value)}${GAP}s` : duration(Math.round(value));
 }
