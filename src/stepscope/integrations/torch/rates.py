@@ -31,19 +31,22 @@ class LearningRates(RateMarks):
     """
 
     def __init__(self, optimizer: Optimizer, run: Run, name: str = "") -> None:
-        super().__init__(optimizer, run, f"optimizer/{name}/lr" if name else "optimizer/lr")
+        self._first, self._whose = type(optimizer), f"optimizer/{name}" if name else "optimizer"
+        super().__init__(optimizer, run, f"{self._whose}/lr")
         self._run = run
         self._handle = Joined(self, optimizer)
 
     def follow(self, old: Optimizer, new: Optimizer) -> None:
         """Record the rates of another optimizer in place of one that it replaced.
 
-        A rate means something else to another kind of optimizer: it gets a series of its own.
+        A rate means something else to another kind of optimizer: it gets a series of its own, with the kind's
+        name in its tag.
         """
         if self.optimizer is old:
             self._handle.remove()
             if type(new) is not type(old):
-                self.tag, self.apart = f"optimizer/{type(new).__name__}/lr", False
+                kind = "" if type(new) is self._first else f"/{type(new).__name__}"
+                self.tag, self.apart = f"{self._whose}{kind}/lr", False
             self.optimizer, self._handle = new, Joined(self, new)
 
     @property
