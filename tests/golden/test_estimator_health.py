@@ -11,9 +11,9 @@ from stepscope.serve.health import report_of
 
 DATA = estimator()
 JUDGED = {
-    "single": {"nonfinite-loss", "nonfinite-series", "dead-relu", "stalled-training"},
-    "distributed": {"nonfinite-loss", "nonfinite-series", "dead-relu", "stalled-training", "loss-spike"},
+    "single": {"nonfinite-loss", "nonfinite-series", "loss-not-decreasing", "dead-relu", "stalled-training"},
 }
+JUDGED["distributed"] = JUDGED["single"] | {"attempt-discontinuous", "loss-spike"}
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.health.changes import LAG, SET_RATIO
-from stepscope.health.facts import NEAR, Change
+from stepscope.health.facts import FEW, NEAR, Change
 from stepscope.health.kind import kind_of
 from stepscope.health.looks import SERIES, Known, Row, RunFacts, Seen, at_steps, since_index, since_when
 from stepscope.health.noise import Floats, last_better, standard_error
@@ -195,11 +195,12 @@ class AttemptDiscontinuous(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, training = known.facts, run.training_loss(known.stream.run)
-        if training is None or facts.finite < 8:
+        of_loss = known.stream.role == "loss"
+        if training is None or facts.finite < (FEW if of_loss else 8) or (of_loss and known is not training):
             return None
         self.judged()
-        if known.stream.role == "loss":
-            return self._repeats(known, run) if known is training else None
+        if of_loss:
+            return self._repeats(known, run)
         back = self.limits["back"]
         for change in facts.sudden(SERIES):
             before, after = change.before or 0.0, change.after or 0.0
