@@ -103,10 +103,8 @@ def test_so_many_inputs_are_tried(monkeypatch, tmp_path):
 
 
 def test_a_defect_of_the_server_is_a_find(tmp_path, monkeypatch):
-    async def broken(*_):
-        return 500
-
-    monkeypatch.setattr(fuzz_http, "_answer", broken)
+    broken = [{"type": "http.response.start", "status": 500}]
+    monkeypatch.setattr(fuzz_http, "sent_by", lambda *_: broken)
     with pytest.raises(AssertionError, match="a defect in the server"):
         fuzz_http.ask(fuzz.seeds("http")[3], tmp_path)
 

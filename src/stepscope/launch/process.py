@@ -47,7 +47,7 @@ class Process(Switches):
         self.fetched: Callable[[float], None] = lambda seconds: None
         """Takes the wait for a batch while the callback of a framework counts the steps."""
         self.logged: dict[str, Any] = {}
-        """What the callback of a framework has recorded last, by the framework's own names."""
+        """The values that the callback of a framework recorded last, by the framework's own names."""
         self.end_step: Callable[[], None] = lambda: None
         """Ends the last step, if it was updated; called before the process ends by ``os._exit``."""
 
