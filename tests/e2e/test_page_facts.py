@@ -160,6 +160,9 @@ class Stated:
         self.watched.wait(COMPLETE)
         self.have_read()
         self.watched.page.wait_for_function(JUDGED, timeout=JUDGED_MS)
+        reading = hash_.partition("overview?read=")[2]
+        if reading:  # the cells show the reading before until this one has come
+            self.watched.page.locator(f'[data-fact$=" | {reading}"]').first.wait_for()
         self.collect(hash_)
 
     @property

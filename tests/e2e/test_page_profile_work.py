@@ -92,7 +92,9 @@ def test_rates_stand_below_the_roof_and_without_a_peak_of_the_whole_it_is_said(o
     grid = page.get_by_role("grid", name="Work by shapes")
     grid.get_by_role("row", name="aten::addmm").get_by_text("launch").wait_for()
     page.get_by_text("Unknown: part of the work has no operations that are counted").wait_for()
-    page.get_by_text("Left out: what was recorded does not tell the work of 318 calls").wait_for()
+    page.get_by_text(
+        "Left out, so utilisation is not known: what was recorded does not tell the work of 318 calls"
+    ).wait_for()
     page.get_by_role("button", name="Steps: the next one").click()
     page.wait("() => location.hash.includes('steps=5')")
     steps = page.get_by_role("region", name="Model FLOPs utilisation").get_by_role("row")

@@ -254,7 +254,7 @@ def test_a_compile_step_flattens_no_chart_of_a_comparison(tmp_path, serve, watch
     watched.ready()
     assert watched.charts()["step_time_s"]["y"]["max"] < 0.1
     text = card(page, "step_time").or_(card(page, "step_time_s")).first.inner_text()
-    assert "▲ 1.50" in text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "▲ 1,500 ms" in text.replace("\N{NO-BREAK SPACE}", " ")
     assert "step 0" in text
     page = watched.open("#/scalars?run=long")
     watched.ready()
