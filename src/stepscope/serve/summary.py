@@ -19,6 +19,7 @@ from stepscope.serve.run_series import StepTag, step_tags
 from stepscope.serve.types import RunSummary, StepNote, StepTime
 from stepscope.store import charts
 from stepscope.store.captures import stolen_seconds
+from stepscope.store.charts import measured
 from stepscope.store.run import RECENT
 from stepscope.text import plain_line
 
@@ -71,19 +72,21 @@ def publish(
     ) or any(EXPERIMENT_TAG in tags for tags in changes.changed.values())
     if not (summaries or changes.removed or changes.changed or changes.meanings):
         return
-    rescaled = any(
-        (chart := feed.measured.get(tag))
-        and measure_of(chart.unit, runs[name].newest_size(tag), chart.measure) != chart.measure
+    measures = {tag: chart.measure for tag, chart in feed.measured.items()}
+    asking = {
+        chart.id: chart
         for name, tags in changes.changed.items()
         for tag in tags
-    )
+        if (chart := feed.measured.get(tag))
+        and measure_of(chart.unit, runs[name].newest_size(tag), chart.measure) != chart.measure
+    }
+    # One run of many may ask for another unit at each of its points: what all runs need decides.
+    rescaled = any(measured(chart, runs.values(), measures) != chart.measure for chart in asking.values())
     feed.publish(
         summaries=summaries.values(),
         dirty={name: sorted(tags) for name, tags in changes.changed.items()},
         removed=changes.removed,
-        charts=charts(log, {tag: chart.measure for tag, chart in feed.measured.items()})
-        if new_tags or changes.removed or changes.meanings or rescaled
-        else None,
+        charts=charts(log, measures) if new_tags or changes.removed or changes.meanings or rescaled else None,
     )
 
 

@@ -229,3 +229,20 @@ def test_a_metric_is_shown_in_the_unit_of_its_newest_values(tmp_path):
 )
 def test_what_a_run_is_called_hides_nothing(name, title, want):
     assert shown_title(name, title) == want
+
+
+def test_charts_are_not_made_anew_because_one_run_of_many_has_small_values(tmp_path, monkeypatch):
+    writers = [EventWriter(tmp_path / name, clock=lambda: NOW) for name in "ab"]
+    feed, notes, made = Feed(LogSummary("runs", "runs", "0", True, [])), Notes(tmp_path), []
+    log = store.open(tmp_path, cache=False)
+    monkeypatch.setattr(
+        "stepscope.serve.summary.charts", lambda *asked: made.append(asked) or store.charts(*asked)
+    )
+    for step in range(4):
+        for writer, value in zip(writers, (0.01, 250.0), strict=True):
+            writer.scalar("data_wait_ms", value, step, NOW + step)
+            writer.flush()
+        publish(feed, log, log.refresh(), notes, now=NOW)
+    for writer in writers:
+        writer.close()
+    assert len(made) == 1  # for the new tag
