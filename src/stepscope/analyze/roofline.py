@@ -149,22 +149,22 @@ def formats_of(trace: Trace, work: OperatorWork) -> list[str]:
 
 def utilisation(
     work: OperatorWork,
-    formats: list[str],
+    formats: npt.NDArray[np.str_],
     chosen: npt.NDArray[np.bool_],
     wall_ns: int,
     peak: PeakRates | None,
 ) -> float | None:
     """Return the model FLOPs utilisation of some calls in some time, None if it is not known."""
-    if peak is None or work.unknown or not wall_ns or not work.flops[chosen].any():
+    flops, kind = work.flops[chosen], formats[chosen]
+    if peak is None or work.unknown or not wall_ns or not flops.any():
         return None
-    kind = np.array(formats)
-    by_kind = {one: int(work.flops[chosen & (kind == one)].sum()) for one in sorted(set(formats))}
+    by_kind = {one: int(flops[kind == one].sum()) for one in np.unique(kind).tolist()}
     most = peak.flops_per_second.get(max(by_kind, key=lambda one: by_kind[one]))
     return sum(by_kind.values()) / (wall_ns * 1e-9 * most) if most else None
 
 
 def step_roofs(
-    trace: Trace, work: OperatorWork, formats: list[str], peak: PeakRates | None
+    trace: Trace, work: OperatorWork, formats: npt.NDArray[np.str_], peak: PeakRates | None
 ) -> tuple[StepRoof, ...]:
     """Return the utilisation of each step."""
     roofs, every = [], windows(trace)

@@ -124,6 +124,7 @@ def shape_table(trace: Trace) -> ShapeTable:
     work = require_work(trace, operator_work(trace))
     peak, notes = used_peak(trace)
     formats = formats_of(trace, work)
+    of_format = np.array(formats)
     time, on_device = call_times(trace, work)
     handed, dry = _handed_over(trace, work), _found_dry(trace, work)
     shapes = _shapes(trace, work)
@@ -166,8 +167,8 @@ def shape_table(trace: Trace) -> ShapeTable:
     return ShapeTable(
         rows=tuple(rows),
         peak=peak,
-        utilisation_ratio=utilisation(work, formats, inside, wall, peak),
-        steps=step_roofs(trace, work, formats, peak),
+        utilisation_ratio=utilisation(work, of_format, inside, wall, peak),
+        steps=step_roofs(trace, work, of_format, peak),
         counted_ratio=float(time[on_device].sum() / device) if device else None,
         notes=tuple(notes),
     )
