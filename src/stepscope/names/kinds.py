@@ -47,8 +47,8 @@ UNITS = {
 """Units by the ending of a tag, longest ending first."""
 KEPT_IN_TITLE = {"_per_second", "_ratio"}
 """Endings without which the rest would mean something else."""
-_TIMES = {"s", "ms", "µs", "ns"}
 _SECOND = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
+"""Units of time, the largest first, in seconds."""
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     **{unit: tuple((size / own, name) for name, size in _SECOND.items()) for unit, own in _SECOND.items()},
     "bytes": tuple(
@@ -239,7 +239,7 @@ def _measured(part: str, unit: str | None) -> MetricKind | None:
         return "counter"
     if unit == "bytes" or _BYTES.search(part):
         return "bytes"
-    if (unit in _TIMES or _LAST_UNIT.search(part)) and not _SCORE.search(part):
+    if (unit in _SECOND or _LAST_UNIT.search(part)) and not _SCORE.search(part):
         return "latency"
     return None
 

@@ -129,8 +129,10 @@ _TABLE: list[tuple[str, str]] = [
     (r"(?:.*/)?(?:grad|gradient)s?_norms?/(?P<layer>.+)", "layer_gradient"),
     (r"grad_\d(?:\.\d+)?_norm(?:_total|/total)", "gradient_norm"),
     (r"grad_\d(?:\.\d+)?_norm/(?P<layer>.+)", "layer_gradient"),
-    (r"(?:.*/)?(?:total_)?(?:global_)?(?:grad|gradient|gradients)[_-]norm(?:_step|_epoch)?", "gradient_norm"),
-    (r"(?:.*/)?gnorm", "gradient_norm"),  # of fairseq
+    (
+        r"(?:.*/)?(?:total_)?(?:global_)?(?:(?:grad|gradient|gradients)[_-]|g)norm(?:_step|_epoch)?",
+        "gradient_norm",
+    ),
     (r"(?:.*/)?(?:base_|epoch_|batch_)?(?:learning[_ -]?rate|lr)(?:_\d+)?(?:[-_/](?P<layer>.+))?", LR),
     (r"(?:.*/)?(?:speed/)?step_time(?:_m?s|_seconds|_secs)?", "step_time"),
     (r"(?:.*/)?(?:speed/)?(?:data_wait|data_time|data_loading(?:_time)?)(?:_m?s|_seconds)?", "data_wait"),
