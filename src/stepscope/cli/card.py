@@ -18,8 +18,10 @@ from stepscope.events.rank_file import unrecorded_text
 from stepscope.files import json_object
 from stepscope.names.meanings import meanings_at
 from stepscope.record.card import (
+    PYTHON,
     REST,
     RUN,
+    SAID,
     UNDIVIDED,
     Best,
     Card,
@@ -39,7 +41,6 @@ from stepscope.text import counted
 if TYPE_CHECKING:
     from stepscope.store.run import StoredRun
 
-SAID, PYTHON = "said", "python-"
 MAX_BYTES = 1 << 20
 CAUSES_SECS, LOOK_SECS = 30.0, 0.05
 """How long the card waits for the analysis of the last profile, and how often it looks."""

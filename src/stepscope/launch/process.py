@@ -11,14 +11,12 @@ from typing import Any
 
 from stepscope.kernels.marks import Switches
 from stepscope.record import Run, card, exits, problems
-from stepscope.record.card import SESSION
+from stepscope.record.card import PYTHON, SAID, SESSION
 from stepscope.record.hooks import Hook
 from stepscope.record.roles import detect
 
 DIRECTORY, PROFILE = "STEPSCOPE_RUN_DIR", "STEPSCOPE_RUN_PROFILE"
 """Variables by which the command gives the run's directory, and whether to take profiles."""
-SAID, PYTHON = "said", "python-"
-"""Files in the session's folder: sentences for the card, and one of each process, by its number."""
 PROFILE_SECS, PROFILE_SHARE = 60.0, 0.01
 """How often steps are profiled after the first ones, and the largest share of the time that this may take."""
 GRADIENT_SHARE = 0.003

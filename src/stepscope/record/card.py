@@ -40,8 +40,10 @@ MAX_TIMES = 4096
 """Step times kept for the median; of more, every second, fourth … one is kept."""
 MAX_TAGS = 512
 """Series whose best value is kept."""
-RUN = "run-"
-"""Prefix of the files of the session's folder that name runs."""
+RUN, SAID, PYTHON = "run-", "said", "python-"
+"""Files in the session's folder: each names a run, has sentences for the card, or is of one process by its
+number.
+"""
 _announced = itertools.count()
 OUTSIDE, REST, UNDIVIDED = "outside steps", "rest of the step", "not divided"
 SESSION = "STEPSCOPE_RUN_SESSION"
@@ -178,7 +180,8 @@ class Card:
                 yield "" if at else "lines", f"{share(ratio)} {line}"
 
     def _waits(self) -> str:
-        threads = f"{number(self.waited_s / self.duration_s)} threads at a time"
+        count = number(self.waited_s / self.duration_s)
+        threads = f"{count} {'thread' if count == '1' else 'threads'} at a time"
         why = "other programs, a limit, or too many threads"
         return f"{duration(self.waited_s)} for a processor, {threads}: {why}"
 
