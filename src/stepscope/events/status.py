@@ -60,10 +60,7 @@ class FileStatus:
             head: The first bytes of the file; they tell the type of a file without records.
         """
         parts = [f"the file cannot be read: {error}"] if error else []
-        others = (
-            words for magic, words in OTHERS if magic in (head[: len(magic)], head[: len(magic)].lower())
-        )
-        if not self.records and (other := next(others, "")):
+        if not self.records and (other := what_it_is(head)):
             self.problem = "; ".join([*parts, f"not an event file: {other}"])
             return
         parts += [self._emptiness(broken_tail)] if self.records == self.undecodable else self._damage()
@@ -109,3 +106,10 @@ OTHERS: tuple[tuple[bytes, str], ...] = (
     (b"<html", "it is a web page, such as a server sends in place of a file; download it again"),
 )
 """First bytes, in small letters, of files that people take for event files, and the advice for each."""
+
+
+def what_it_is(head: bytes) -> str:
+    """Return the type of a file by its first bytes, with advice; "" for an event file and others."""
+    return next(
+        (words for magic, words in OTHERS if head.startswith(magic) or head.lower().startswith(magic)), ""
+    )

@@ -263,8 +263,11 @@ class Log:
         result = Changes(complete=not self._reading, meanings=self._meanings.refresh())
         runs: dict[str, StoredRun] = {}
         for name, files in by_run.items():
-            known = {path: self._sources[path] for path in files if path in self._sources}
-            sources = {path: source for path, source in known.items() if source.seen is not None}
+            sources = {
+                path: source
+                for path in files
+                if (source := self._sources.get(path)) is not None and source.seen is not None
+            }
             run = self._runs.get(name)
             if run is None:
                 if not sources and any(carries_data(path) for path in files):

@@ -747,7 +747,7 @@ Columns = TypeVar("Columns", RecordedSteps, Fact)
 
 
 def joined(files: list[RankFile], of: Callable[[RankFile], Columns]) -> Columns:
-    """Return columns of the files of one rank and attempt, more than one if a file was deleted, in order."""
+    """Join the columns of one rank and attempt; they are in several files if one was deleted meanwhile."""
     parts = [of(file) for file in sorted(files, key=lambda file: file.name.number)]
     if len(parts) == 1:
         return parts[0]

@@ -169,14 +169,7 @@ _FACTS = ("format", "origin_ns", "clock", "resolution_ns", "not_recorded", "drop
 def _facts(trace: Trace) -> dict[str, Any]:
     facts = {name: getattr(trace, name) for name in _FACTS}
     facts["recorded"] = sorted(trace.recorded)
-    # Without large values: a recorder may have put whole environments there.
-    kept = [
-        {key: value for key, value in source.facts.items() if len(str(value)) <= _LARGEST_FACT}
-        for source in trace.sources
-    ]
-    facts["sources"] = [
-        {**_values(source), "facts": small} for source, small in zip(trace.sources, kept, strict=True)
-    ]
+    facts["sources"] = [{**_values(source), "facts": _small(source.facts)} for source in trace.sources]
     for name in ("lanes", "devices", "process_groups"):
         facts[name] = [_values(table) for table in getattr(trace, name)]
     return facts
@@ -185,6 +178,11 @@ def _facts(trace: Trace) -> dict[str, Any]:
 def _values(row: Lane | Device | ProcessGroup | Source) -> dict[str, Any]:
     """Return the fields of a row as they are; ``asdict`` would copy each of them."""
     return {name: getattr(row, name) for name in row.__dataclass_fields__}
+
+
+def _small(facts: dict[str, Any]) -> dict[str, Any]:
+    """Leave out large values; a recorder may have put whole environments there."""
+    return {key: value for key, value in facts.items() if len(str(value)) <= _LARGEST_FACT}
 
 
 def _trace(arrays: dict[str, npt.NDArray[Any]], facts: dict[str, Any]) -> Trace:

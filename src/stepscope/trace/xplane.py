@@ -552,15 +552,15 @@ def _metadata_numbers(
     """Return a number that either the event or its metadata carries, -1 for none."""
     result = np.full(rows, -1, np.int64)
     for name in reversed(names):
-        given = {n: stats.get(name) for n, (_, stats) in texts.items()}
-        shared = _mapped(
-            metadata,
-            {n: int(one) if isinstance(one, (int, float)) and one >= 0 else -1 for n, one in given.items()},
-        )
+        shared = _mapped(metadata, {n: _whole(stats.get(name)) for n, (_, stats) in texts.items()})
         result = np.where(shared >= 0, shared, result)
         own = values.integers(name, rows)
         result = np.where(own >= 0, own, result)
     return result
+
+
+def _whole(value: Any) -> int:
+    return int(value) if isinstance(value, (int, float)) and value >= 0 else -1
 
 
 def _details(values: _Stats, rows: int, pattern: re.Pattern[str]) -> Array:
