@@ -432,7 +432,7 @@ class StepMarks:
 
     def __init__(self, run: Any) -> None:
         self._steps: Steps = run.step_counter
-        self._asked = self._waited = self._fetched = -1.0  # where nobody has told
+        self._asked = self._waited = self._fetched = -1.0  # not known
         self._number, self.running = 0, False
 
     def _is_its_step(self):

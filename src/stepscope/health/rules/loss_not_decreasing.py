@@ -42,7 +42,7 @@ SPARSE = 10.0
 LEARNT = 3.0
 """Standard errors by which a loss fell for certain, however little."""
 FALLING = (8, 10, 13, 16, 20, 32, 64)
-"""First points after which it is asked whether they fall by a trend; fewer than 8 are no trend."""
+"""Counts of first points at which their trend is tested: noise lets 8 fall in a row with p = 4e-4."""
 UNMOVED = (20, 40, 80)
 """Points of a series of few points after which it is asked whether anything moves."""
 
