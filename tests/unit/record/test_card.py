@@ -182,6 +182,7 @@ def test_waits_for_a_processor_are_said_if_they_took_a_tenth_of_the_time():
 
     why = "other programs, a limit, or too many threads"
     assert rows(20.0) == [f"waited  20.0 s for a processor, 2 threads at a time: {why}"]
+    assert rows(10.0) == [f"waited  10.0 s for a processor, 1 thread at a time: {why}"]
     assert rows(1.0) != []
     assert rows(0.9) == rows(0.0) == []
 
