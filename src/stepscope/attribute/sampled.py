@@ -15,7 +15,7 @@ from stepscope.attribute.origin import Origin, Origins, SourceLine, line_of, scr
 from stepscope.attribute.source_lines import MOST_LINES, Share
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.trace.distinct import distinct
-from stepscope.trace.sampled import Samples
+from stepscope.trace.sampled import Made, Samples
 
 _WITHIN_A_LINE = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 """Functions that are part of a line of another one."""
@@ -184,24 +184,24 @@ class Sampled:
         slept = np.where(samples.runnable_ns >= 0, np.maximum(length - samples.runnable_ns, 0), 0)
         own = self.waits_of_python(np.arange(len(samples.stacks)))
         # A holder that waits for a processor still has the interpreter.
-        held_ns = np.where(ran >= RUNS * slept, slept, ran) * ~own[samples.stack]
-        chosen = np.flatnonzero((ran > 0) & (held_ns > 0))
-        return Spans.of(samples.start_ns[chosen], samples.end_ns[chosen]), int(held_ns[chosen].sum())
+        kept = np.where(ran >= RUNS * slept, slept, ran) * ~own[samples.stack]
+        chosen = np.flatnonzero((ran > 0) & (kept > 0))
+        return Spans.of(samples.start_ns[chosen], samples.end_ns[chosen]), int(kept[chosen].sum())
 
     def holders(self, spans: Spans) -> list[tuple[str, Share | None, int]]:
         """Return name, line and time of each thread that had the interpreter meanwhile, the longest first."""
-        threads: dict[str, tuple[int, dict[SourceLine, int]]] = {}
+        found: dict[str, tuple[int, dict[SourceLine, int]]] = {}
         for holder in self.samples.holders:
             inside = spans.within(holder.at_ns - 1, holder.at_ns) > 0
-            time_ns, lines = threads.setdefault(holder.thread, (0, {}))
+            time_ns, lines = found.setdefault(holder.thread, (0, {}))
             for stack, ran in zip(holder.stack[inside].tolist(), holder.ran_ns[inside].tolist(), strict=True):
                 time_ns += ran
                 frame = int(self._frames.innermost[stack])
                 line = line_of(self._frames.shown(self.samples.frames[frame])) if frame >= 0 else None
                 if line is not None:
                     lines[line] = lines.get(line, 0) + ran
-            threads[holder.thread] = time_ns, lines
-        ordered = sorted(threads.items(), key=lambda one: -one[1][0])
+            found[holder.thread] = time_ns, lines
+        ordered = sorted(found.items(), key=lambda one: -one[1][0])
         return [
             (name, None if line is None else Share(line, lines[line], 0, ""), time_ns)
             for name, (time_ns, lines) in ordered
@@ -426,6 +426,25 @@ class Sampled:
             if line_of(self._frames.shown(text)) == line
         ]
         return self.where_stack(np.isin(self._frames.innermost, frames))
+
+    def made(self, line: SourceLine, calls: str) -> list[Made]:
+        """Return the objects that a line calls and whose making is known; of one call if it is among them.
+
+        Args:
+            line: The line.
+            calls: The function that it called.
+        """
+        objects = [
+            one
+            for text in self.samples.frames
+            if line_of(self._frames.shown(text)) == line
+            for one in self.samples.made.get(f"{text.partition('): ')[0]})", ())
+        ]
+        return [one for one in objects if one.name in (calls, calls.rpartition(".")[0])] or objects
+
+    def line_of(self, frame: str) -> SourceLine | None:
+        """Return the place that a frame's text gives, its file relative to the program's directory."""
+        return line_of(self._frames.shown(frame))
 
     def callers(self, line: SourceLine) -> list[SourceLine]:
         """Return the user's lines from which a line was called most often, the nearest first."""

@@ -27,11 +27,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
 
+from stepscope.capture.made import made
 from stepscope.capture.places import installed, places
 from stepscope.capture.processes import frame_text, function_text, processes
 from stepscope.capture.settings import setters, settings
 from stepscope.files import replacing
-from stepscope.kernels.frames import Call, outward, stacks
+from stepscope.kernels.frames import Call, line_of, outward, stacks
 
 MAX_COMPILATIONS = 1000
 """Compilations that are noted in one capture."""
@@ -374,6 +375,14 @@ class StackSampler:
         called = called_text(codes[-1], key[1]) if codes else ""
         return [*map(function_text, codes), *([called] if called else [])]
 
+    def _own_lines(self) -> Iterator[tuple[str, int]]:
+        """Yield the lines of the program's own in which a stack stood."""
+        calls = {call for key in self._stacks for call in zip(key[::2], key[1::2], strict=True)}
+        for number, instruction in calls:
+            code = self._codes[number]
+            if not code.co_filename.startswith(installed()):
+                yield code.co_filename, line_of(code, instruction)
+
     def document(self) -> dict[str, object]:
         """Return the samples as JSON types, after ``stop``; each stands for the time since the one before."""
         from stepscope.capture.sampler import called_text
@@ -410,7 +419,7 @@ class StackSampler:
                 for one in self._held.values()
             ],
             "compiled": self._compiles.found, "settings": self.settings, "places": where,
-            "setters": setters(self.settings, where["own"]),
+            "setters": setters(self.settings, where["own"]), "made": made(self._own_lines()),
             "workers": processes.stacks(self._workers, self._shift_ns),
         }  # fmt: skip
 

@@ -61,6 +61,21 @@ class Holder:
 
 
 @dataclass(frozen=True)
+class Made:
+    """An object that a line of the program calls or loops over.
+
+    Attributes:
+        name: Its name there.
+        places: The lines that made it, as frames, the innermost first.
+        set_up: Those that called it to set it up.
+    """
+
+    name: str
+    places: tuple[str, ...]
+    set_up: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Samples:
     """Samples of one rank's training thread, in order of time.
 
@@ -84,6 +99,7 @@ class Samples:
         setters: The lines that changed them, as frames.
         places: Where its code lay, None if that was not recorded.
         holders: Threads that had the interpreter while the sampler waited for it.
+        made: What lines call, by file and line as in a frame.
     """
 
     lane: int
@@ -105,6 +121,7 @@ class Samples:
     places: Places | None = None
     setters: dict[str, str] = field(default_factory=dict)
     holders: tuple[Holder, ...] = ()
+    made: dict[str, tuple[Made, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.stack)
@@ -174,6 +191,7 @@ def one_after_another(captures: Sequence[Samples]) -> Samples:
             for one, first in zip(captures, stack, strict=False)
             for holder in one.holders
         ),
+        {line: objects for one in captures for line, objects in one.made.items()},
     )
 
 
@@ -249,8 +267,22 @@ def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None
         tuple(one for one in every_called if one is not None), _compiled(document.get("compiled"), shift),
         queued, frozenset(begun), _settings(document.get("settings")), _places(document.get("places")),
         {name: str(line) for name, line in _settings(document.get("setters")).items()},
-        _holders(document.get("held"), shift, len(stacks)),
+        _holders(document.get("held"), shift, len(stacks)), _made(document.get("made")),
     )  # fmt: skip
+
+
+def _made(data: Any) -> dict[str, tuple[Made, ...]]:
+    """Return what lines call, nothing if it is damaged."""
+    try:
+        return {
+            line: tuple(
+                Made(str(name), tuple(map(str, places)), tuple(map(str, set_up)))
+                for name, places, set_up in objects
+            )
+            for line, objects in (data or {}).items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        return {}
 
 
 def _holders(data: Any, shift: int, stacks: int) -> tuple[Holder, ...]:
