@@ -295,7 +295,7 @@ class _Fields:
             if word is None:
                 return None
             if word.lower() in _ABOUT:
-                return _named([other for other in self._words[:at] if other is not None])
+                return _named([each for each in self._words[:at] if each is not None])
         return None
 
 
@@ -324,11 +324,11 @@ def _named(words: list[str]) -> Metric | None:
 
 def _name(words: list[str], length: int) -> str:
     """Return the name of a metric whose own name has some words: in a sentence, that and its part alone."""
-    shown = words
+    told = words
     if len(words) > MAX_WORDS:
         before = [word for word in words[-length - 2 : -length] if word.lower() in WORDS]
-        shown = [*before[-1:], *words[-length:]]
-    return "_".join(word for word in shown if word.lower() not in _UNNAMED)
+        told = [*before[-1:], *words[-length:]]
+    return "_".join(word for word in told if word.lower() not in _UNNAMED)
 
 
 def _part_of(words: list[str]) -> str | None:
@@ -434,20 +434,20 @@ def watch_bars() -> None:
 
 
 def _watch_bar(bar: Any, name: str, line: Callable[..., str] | None) -> None:
-    method = vars(bar).get(name) if isinstance(bar, type) else None
-    if method is None:
+    found = vars(bar).get(name) if isinstance(bar, type) else None
+    if found is None:
         return
-    original = getattr(method, "__func__", method)
+    original = getattr(found, "__func__", found)
 
     @wraps(original)
-    def watched(self: Any, *arguments: Any, **named: Any) -> Any:
+    def told(self: Any, *arguments: Any, **named: Any) -> Any:
         with _telling:
             result = original(self, *arguments, **named)
         if line is not None and wanted():
             take(lambda: line(*arguments, **named))
         return result
 
-    setattr(bar, name, classmethod(watched) if isinstance(method, classmethod) else watched)
+    setattr(bar, name, classmethod(told) if isinstance(found, classmethod) else told)
 
 
 def _text(text: Any = "", *_: Any, s: Any = "", desc: Any = "", **__: Any) -> str:
@@ -478,9 +478,9 @@ def take(text: Callable[[], str]) -> None:
             return
         values = values_of(whole)
         if not values and len(whole) <= MAX_LINES * MAX_LINE and whole.count("\n") <= MAX_LINES:
-            rows = [values_of(line) or table.values_of(line) for line in whole.splitlines()]
-            values = {name: value for row in rows for name, value in row.items()}
-            for name in [name for name in values if sum(name in row for row in rows) > 1]:
+            found = [values_of(line) or table.values_of(line) for line in whole.splitlines()]
+            values = {name: value for each in found for name, value in each.items()}
+            for name in [name for name in values if sum(name in each for each in found) > 1]:
                 del values[name]  # nobody knows of which step each is
         process.record(values)
     except Exception:  # noqa: BLE001  the program's own objects

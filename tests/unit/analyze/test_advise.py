@@ -132,6 +132,14 @@ def test_without_any_rule_nothing_was_judged() -> None:
         (("eager-operations", "high", 30, 0, 30), ("small-kernels", "high", 80, 0, 80), ["small-kernels"]),
         (("eager-operations", "high", 60, 0, 60), ("small-kernels", "high", 80, 90, 170), None),
         (("unfused-optimizer", "info", 60, 0, 60), ("small-kernels", "info", 80, 0, 80), ["small-kernels"]),
+        (
+            ("unfused-optimizer", "info", 75, 0, 60),
+            ("small-kernels", "info", 80, 0, 80),
+            ["unfused-optimizer"],
+        ),
+        # Half of the time, but waits for a processor are most of it.
+        (("unfused-optimizer", "info", 20, 0, 60), ("small-kernels", "info", 80, 0, 80), ["small-kernels"]),
+        (("unfused-optimizer", "info", 60, 0, 60), ("eager-operations", "high", 80, 0, 80), None),
         (("input-bound", "high", 30, 0, 30), ("host-bound", "high", 80, 0, 80), None),
         (("growing-steps", "high", 60, 0, 60), ("python-overhead", "high", 80, 0, 80), ["growing-steps"]),
         (("sync-points", "high", 60, None, None), ("host-bound", "high", 80, None, None), ["sync-points"]),
@@ -139,11 +147,15 @@ def test_without_any_rule_nothing_was_judged() -> None:
     ],
 )
 def test_findings_about_the_same_time_are_one(one, wide, left) -> None:
-    """The narrower one stays if it accounts for half of the wider one's time, else the wider one."""
+    """The narrower one stays if it accounts for half of the wider one's time, else the wider one.
+
+    One that is not sure has to gain as much as the wider one does in most steps.
+    """
     narrow, about = (
         Finding(
             rule, severity, f"{rule}; without it 1 ms", {}, {}, "", gain_ns=gain, place={"rank": 0},
-            short=rule, spans=None if begin is None else Spans.window(begin, end),
+            gain_range_ns=(gain - 9, gain), short=rule,
+            spans=None if begin is None else Spans.window(begin, end),
         )
         for rule, severity, gain, begin, end in (one, wide)
     )  # fmt: skip

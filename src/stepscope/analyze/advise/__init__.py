@@ -269,11 +269,14 @@ def _width(one: Finding) -> int:
 
 
 def _covers(one: Finding, wide: Finding) -> bool:
-    """Return whether a finding accounts for half of a wider one's time or more.
+    """Return whether a finding accounts for half of a wider one's time or more, and of its gain.
 
-    One that is not sure hides none that could gain more.
+    One that is not sure hides none that gains more, in steps that gain little, too.
     """
-    if one.severity == "info" and (one.gain_ns or 0) < (wide.gain_ns or 0):
+    least = HALF * (wide.gain_ns or 0)
+    if one.severity == "info":
+        least = (wide.severity == "info" and wide.gain_range_ns[0]) or wide.gain_ns or 0
+    if (one.gain_ns or 0) < least:
         return False
     if wide.rule == "accelerator-utilization":
         idle = 1 - wide.evidence["utilization_ratio"]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze.advise.callbacks import of_the_loader
-from stepscope.analyze.advise.cause import Cause
+from stepscope.analyze.advise.cause import MADE, Cause
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, lines_told, longest
 from stepscope.analyze.advise.loaders import Loader, loader_of, to_load_ahead
 from stepscope.analyze.advise.remedy import framework_of
@@ -59,6 +59,7 @@ class ActivityRule:
             say=lambda case: f"{self.say}{_what(case)} for {case.cost}",
             remedies=self.remedies,
             least=self.least,
+            made=lambda case: MADE if _anew(case) else "",
             sure=lambda case: self.activity != Purpose.LOADING or _hands_over(case),
             withdrawn=f"the steps without it would not be {self.least:.0%} shorter",
             formula=self.formula,
@@ -91,9 +92,18 @@ def _cases(activity: Purpose, facts: Facts) -> list[Case | None]:
 
 
 def _hands_over(case: Case) -> bool:
-    """Return whether a batch takes longer than a process needs to hand one over."""
+    """Return whether a batch takes longer than handing one over, and can be made during a step."""
     waited = case.waited
+    if _take_turns(case):
+        return False
     return waited.has_device or case.worth.cost_ns >= HANDING_NS * waited.count
+
+
+def _take_turns(case: Case) -> bool:
+    """Return whether workers and the training have one processor: then no batch is made beside a step."""
+    sampled = case.waited.sampled
+    alone = sampled is not None and sampled.samples.settings.get("processors") == 1
+    return alone and ("workers" in case.evidence or HAS_WORKERS in case.chain)
 
 
 def _load_ahead(facts: Facts, case: Case) -> str:
@@ -132,6 +142,11 @@ def _what(case: Case) -> str:
 
 def _of_workers(case: Case) -> str:
     """Return the remedy if worker processes load the data; empty if none is known."""
+    if _take_turns(case):
+        return (
+            "the workers take turns with the training on one processor, so that more of them gain nothing: "
+            "do less for each batch, keep the workers (persistent_workers=True), or use more processors"
+        )
     if "workers" not in case.evidence:
         return MORE_WORKERS if HAS_WORKERS in case.chain else ""
     evidence = case.evidence
@@ -217,7 +232,8 @@ def _case(activity: Purpose, waited: Waited) -> Case | None:
             "workers": workers.count, "fetch_ratio": workers.fetch_ratio,
             "collate_ratio": workers.collate_ratio,
         }  # fmt: skip
-    return Case(waited, worth, evidence, lines[0] if lines else None, rows, chain, spans=spans)
+    case = Case(waited, worth, evidence, lines[0] if lines else None, rows, chain, spans=spans)
+    return replace(case, worth=replace(worth, how="bound")) if _take_turns(case) else case
 
 
 def without_gradients(waited: Waited, spans: Spans) -> dict[str, int]:
@@ -346,11 +362,17 @@ def changed(compiled: list[tuple[str, tuple[str, ...]]]) -> list[str]:
         different = list(dict.fromkeys(values))
         if len(different) > 1:
             arguments.append(f"{most}, argument {at}: " + ", ".join(different[:_MOST_SHAPES]))
-    same = (
-        f"{most}: the same shapes each time, so a static argument differs or the function is created anew "
-        "each time"
-    )
-    return arguments or [same]
+    return arguments or [f"{most}{_SAME_SHAPES}"]
+
+
+_SAME_SHAPES = (
+    ": the same shapes each time, so a static argument differs or the function is created anew each time"
+)
+
+
+def _anew(case: Case) -> bool:
+    """Return whether what is compiled again and again is not given other shapes."""
+    return any(one.endswith(_SAME_SHAPES) for one in case.evidence.get("shapes", ()))
 
 
 def _function_around(trace: Trace, row: int) -> str:

@@ -6,11 +6,17 @@ from collections.abc import Iterator
 
 from stepscope.analyze.advise.finding import Abstain, Facts, Finding, events_of, place_of_rank
 from stepscope.analyze.advise.remedy import quoted
+from stepscope.analyze.advise.waited import Waited
 from stepscope.text import share, time
 
 RULE = "busy-machine"
 BUSY = 0.2
 """Share of the steps from which on that is reported."""
+
+
+def is_busy(waited: Waited) -> bool:
+    """Return whether other threads or programs had the processors for so long that times vary with them."""
+    return not waited.has_device and waited.queued_ratio >= BUSY
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ withdrawn. The engine does the rest: the worst rank, the limits, the finding wit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,14 @@ from stepscope.analyze.advise.finding import (
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited
 from stepscope.attribute.device import rows_spans
+from stepscope.attribute.origin import SourceLine
 from stepscope.attribute.source_lines import Share
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.windows import ranks
 from stepscope.health.worth import severity_of
+
+MADE, SET_UP = "made", "set up"
+"""Ways to say what happened in the line to change, if another one takes the time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +42,7 @@ class Cause:
 
     Attributes:
         rule: Its id.
-        cases: Returns the cause on each rank, None if it was not found. Without the data it raises
+        cases: Returns the cause on each rank, None where it was not found. Without the data it raises
             :class:`Abstain`.
         say: Returns the sentence, up to the time that the change leaves.
         remedies: By framework, "" for any other; or a function of the case.
@@ -50,6 +54,8 @@ class Cause:
         limits: Further limits that the evidence passed.
         sure: Whether the named change saves this time. If that depends on what a profile does not hold, the
             finding is worth knowing, ``info``, and its gain is what the change could save.
+        made: ``MADE`` or ``SET_UP`` if the line to change is that which made what is called, or set it up;
+            empty if it is the call itself. A function of the case if that depends on it.
         always: What is said even if its time is not in the profile; empty if nothing is.
         formula: The measured quantity, in Markdown, for the reference of rules.
         fires: From which value on, beyond a gain of 3 % of the step.
@@ -66,6 +72,7 @@ class Cause:
     least: float = WORTH
     limits: Mapping[str, float] = field(default_factory=dict)
     sure: Callable[[Case], bool] = lambda case: True
+    made: str | Callable[[Case], str] = ""
     always: str = ""
     formula: str = ""
     fires: str = ""
@@ -92,7 +99,7 @@ class Cause:
         ordered = sorted(worth_it, key=lambda case: -case.ratio)
         worst = ordered[0]
         waited, worth = worst.waited, worst.worth
-        evidence = {"rank": waited.rank, **worst.evidence}
+        evidence = {"rank": waited.rank, **worst.evidence, **self._made(worst)[0]}
         if waited.marked:
             evidence["steps"] = waited.count
         evidence["step_ns"] = round(waited.own_ns / waited.count)
@@ -133,13 +140,42 @@ class Cause:
         else:
             action = remedies.get(framework_of(facts.timeline), remedies.get("", ""))
         by_line = self.command is None
+        made, line = self._made(case)
+        for one in made.get("made", ()):
+            action += f"; {one['name']}"
         return {
             "action": with_line(facts, case, action) if by_line else action,
-            "place": place_of(waited, case.line),
+            "place": place_of(waited, line),
             "events": events_of(waited.trace, case.rows if len(case.rows) else waited.step_rows),
             "command": open_line(facts, case) if self.command is None else self.command(facts, case),
             "withdrawn": self.withdrawn,
         }
+
+    def _made(self, case: Case) -> tuple[dict[str, Any], Share | None]:
+        """Return where what the line calls was made or set up, as evidence, and the line to change.
+
+        If it calls several objects, the line to change is not known to be that of one of them.
+        """
+        way, line, sampled = (
+            self.made(case) if callable(self.made) else self.made,
+            case.line,
+            case.waited.sampled,
+        )
+        if not way or line is None or sampled is None:
+            return {}, line
+        told, lines = [], list[SourceLine]()
+        for one in sampled.made(line.line, line.calls):
+            places = one.set_up if way == SET_UP and one.set_up else one.places
+            known = [place for text in places if (place := sampled.line_of(text)) is not None]
+            where = " and ".join(map(str, known))
+            told += (
+                [{"name": f"{one.name} is {SET_UP if places is one.set_up else MADE} in {where}"}]
+                if known
+                else []
+            )
+            lines += known[:1]
+        changed = replace(line, line=lines[0]) if len(lines) == 1 else line
+        return ({"made": told} if told else {}), changed
 
     def _unmeasured(self, facts: Facts, case: Case) -> Finding:
         evidence = {**case.evidence, "rank": case.waited.rank}
@@ -160,6 +196,7 @@ class Selection:
         line: The line to change, if it is known otherwise.
         device: Work of devices that would go as well.
         waits: Whether it is the time of waits, so that none are taken off it.
+        bound: Whether the mend may leave some of this time, so that no more than it is saved.
     """
 
     spans: Spans
@@ -170,6 +207,7 @@ class Selection:
     line: Share | None = None
     device: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     waits: bool = False
+    bound: bool = False
 
 
 def on_each(
@@ -178,7 +216,7 @@ def on_each(
     """Return the cases of all ranks; it abstains if every rank lacks the data."""
 
     def cases(facts: Facts) -> list[Case | None]:
-        judged: list[Case | None] = []
+        found: list[Case | None] = []
         missing = []
         for waited in facts.waited:
             try:
@@ -186,10 +224,10 @@ def on_each(
             except Abstain as lacks:
                 missing.append(lacks)
                 continue
-            judged.append(_replayed(waited, one) if isinstance(one, Selection) else one)
-        if missing and not judged:
+            found.append(_replayed(waited, one) if isinstance(one, Selection) else one)
+        if missing and not found:
             raise missing[0]
-        return judged
+        return found
 
     return cases
 
@@ -202,6 +240,7 @@ def _replayed(waited: Waited, selected: Selection) -> Case:
         worth = waited.whole(spans, queued=not selected.waits)
     else:
         worth = waited.worth(host={waited.lane: spans}, device=device, queued=not selected.waits)
+    worth = replace(worth, how="bound") if selected.bound else worth
     lines: list[Share] = []
     if selected.of_rows:
         lines = waited.lines(rows_spans(waited.trace, np.unique(rows)))

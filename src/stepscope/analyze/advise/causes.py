@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.advise import gradients
-from stepscope.analyze.advise.cause import Cause, Selection, on_each
+from stepscope.analyze.advise.cause import MADE, Cause, Selection, on_each
 from stepscope.analyze.advise.expensive import question_of
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts
 from stepscope.analyze.advise.waited import Waited, outermost
@@ -215,6 +215,7 @@ def too_many_threads(waited: Waited) -> Selection | None:
         rows_spans(trace, rows).intersect(waited.spans),
         {"threads": threads, "processors": processors},
         rows,
+        bound=True,
         line=set_at(waited, "torch.num_threads"),
     )
 
@@ -295,11 +296,15 @@ def _rise(at: Ints, times: Floats, rows: Floats) -> float:
     Args:
         at: The captures' steps.
         times: The mean time of a step.
-        rows: Of how many samples that is; a count has the square root of itself as its error.
+        rows: Of how many samples that is; a count has the square root of itself as its error. Times that
+            scatter more around the line have that as their error, which the machine may add.
     """
     weight = (at - at.mean()) / ((at - at.mean()) ** 2).sum()
     slope = float((weight * times).sum())
     error = float(((weight * times) ** 2 / np.maximum(rows, 1)).sum()) ** 0.5
+    apart = times - times.mean() - slope * (at - at.mean())
+    scatter = float((apart**2).sum() / max(len(at) - 2, 1) * (weight**2).sum()) ** 0.5
+    error = max(error, scatter)
     return slope * float(at[-1] - at[0]) if slope > SIGMAS * error else 0.0
 
 
@@ -427,7 +432,6 @@ CAUSES: tuple[Cause, ...] = (
         ),
         {"": "use no more threads than processors: torch.set_num_threads(…), OMP_NUM_THREADS"},
         "there are as many processors as threads",
-        left=lambda case: f"without it {case.left_text('at best')}",
         formula=(
             "more threads of PyTorch than processors that the process may use, when the capture started; the "
             "gain is at most the time of the operators"
@@ -464,6 +468,7 @@ CAUSES: tuple[Cause, ...] = (
         },
         f"most of the gradient is computed, not filled with zeros, or the steps without it would not be "
         f"{WORTH:.0%} shorter",
+        made=MADE,
         limits={"filled_ratio": gradients.HALF},
         sure=lambda case: case.ratio >= gradients.HALF,
         formula=(

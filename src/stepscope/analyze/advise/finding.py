@@ -312,8 +312,9 @@ class Case:
         """Format a time per step; of the whole recording if no step was marked."""
         return f"{time(ns / self.waited.count)} {'a step' if self.waited.marked else 'of the recording'}"
 
-    def left_text(self, about: str = "about") -> str:
-        """Return the time of a step without it, as ``a step takes about 10.8 ms``."""
+    def left_text(self) -> str:
+        """Return the time of a step without it, as ``a step takes about 10.8 ms``, or ``at best``."""
+        about = "at best" if self.worth.how == "bound" else "about"
         left = time((self.waited.own_ns - self.worth.gain_ns) / self.waited.count)
         return f"{'a step takes' if self.waited.marked else 'it takes'} {about} {left}"
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.advise.cause import Cause
+from stepscope.analyze.advise.cause import MADE, Cause
 from stepscope.analyze.advise.finding import (
     WORTH,
     Abstain,
@@ -20,7 +20,6 @@ from stepscope.analyze.advise.finding import (
 )
 from stepscope.analyze.advise.host import SMALL_NS, optimizer_calls, optimizer_rows
 from stepscope.analyze.advise.remedy import show
-from stepscope.analyze.advise.syncs import around, reads
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import rows_spans
@@ -79,10 +78,7 @@ def _pieces(trace: Trace, waited: Waited) -> Ints:
     else:
         rows = waited.operators
         rows = outermost(trace, rows[~_holds_others(trace, rows)])
-        read = reads(waited)
-        reading = around(trace, read) if len(read) else Spans.empty()
-        busy = waited.activities.spans(waited.lane).union(reading)
-        rows = rows[~busy.holds(trace.start_ns[rows])]
+        rows = rows[~waited.activities.spans(waited.lane).holds(trace.start_ns[rows])]
     inside: Ints = rows[waited.spans.holds(trace.start_ns[rows])]
     return inside
 
@@ -117,8 +113,10 @@ def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
     steps = waited.steps
     alone = calling.minus(repeated.spans).within(steps.start_ns, steps.end_ns)
     inside = calling.intersect(repeated.spans).within(steps.start_ns, steps.end_ns)
-    parts = alone + np.maximum(inside, repeated.parts)
-    calling = calling.union(repeated.spans)
+    # What an optimizer does between its operators, for one tensor after the other, goes with them.
+    updating = _updating(trace, waited).minus(calling.union(repeated.spans))
+    parts = alone + np.maximum(inside, repeated.parts) + waited.own_parts(updating)
+    calling = calling.union(repeated.spans, updating)
     worth = waited.worth(host={waited.lane: calling}, queued=False)
     worth = waited.but_one(worth, len(tiny), parts)
     evidence |= {"repeated": repeated.times} if repeated.times else {}
@@ -133,6 +131,23 @@ def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
         lines = [*around, *(one for one in lines if one.line not in {first.line for first in around})]
     evidence["lines"] = lines_told(lines, calling.measure_ns)
     return Case(waited, worth, evidence, lines[0] if lines else None, tiny, spans=calling)
+
+
+def _updating(trace: Trace, waited: Waited) -> Spans:
+    """Return the calls of an optimizer that updates tensor by tensor, without its large operators."""
+    leaves = _leaves(trace, waited)
+    if not len(leaves):
+        return Spans.empty()
+    large = leaves[trace.duration_ns[leaves] >= SMALL_NS]
+    return rows_spans(trace, optimizer_calls(trace, waited)).minus(rows_spans(trace, large))
+
+
+def _leaves(trace: Trace, waited: Waited) -> Ints:
+    """Return the operators of an optimizer that call no others; none if one of them is fused, or if few."""
+    inner = optimizer_rows(trace, waited)
+    names = {trace.name_of(int(row)) for row in inner[np.unique(trace.name[inner], return_index=True)[1]]}
+    leaves: Ints = inner[~np.isin(inner, trace.parent[inner])]
+    return leaves[:0] if any(map(_FUSED.search, names)) or len(leaves) < 2 * waited.count else leaves
 
 
 def _calling(trace: Trace, tiny: Ints, looked: Ints | None = None) -> Spans:
@@ -316,8 +331,9 @@ SMALL = Cause(
         "gain without kernels below 10 µs; without an accelerator, without operators below 10 µs (in "
         "the backward pass, those within autograd's own events) and the gaps between them if shorter "
         "than 20 µs; where the same operators run three times in a row or more, without all that lies "
-        "in between, if most of that is such operators and gaps. Operators of the backward pass are "
-        "reported at the lines of the forward operators that created them"
+        "in between, if most of that is such operators and gaps, and without an optimizer's Python that "
+        "updates tensor by tensor. Operators of the backward pass are reported at the lines of the "
+        "forward operators that created them"
     ),
     fires="half of them, 100 per step",
 )
@@ -329,12 +345,9 @@ def _optimizer(facts: Facts) -> list[Case | None]:
     for waited in facts.waited:
         if waited.lane < 0:
             continue
-        inner = optimizer_rows(trace, waited)
-        rows = optimizer_calls(trace, waited)
+        rows, leaves = optimizer_calls(trace, waited), _leaves(trace, waited)
         seen = seen or len(rows) > 0
-        names = {trace.name_of(int(row)) for row in inner[np.unique(trace.name[inner], return_index=True)[1]]}
-        leaves = inner[~np.isin(inner, trace.parent[inner])]
-        if any(_FUSED.search(name) for name in names) or len(leaves) < 2 * waited.count:
+        if not len(leaves):
             continue
         spans = rows_spans(trace, rows)
         launched = np.isin(trace.launch[waited.device_rows], np.flatnonzero(spans_hold(trace, waited, spans)))
@@ -346,6 +359,8 @@ def _optimizer(facts: Facts) -> list[Case | None]:
         worth = waited.but_one(whole, len(leaves), waited.own_parts(calls))
         # Its own work on the device is hidden by nothing else that it does: it costs what goes without it.
         worth = replace(worth, cost_ns=max(worth.cost_ns, worth.gain_ns))
+        if not waited.has_device:  # what a fused one does for each tensor on the host stays
+            worth = replace(worth, how="bound")
         evidence = {
             "operators_per_step": len(leaves) / waited.count,
             "optimizer_ns": round(spans.measure_ns / waited.count),
@@ -367,6 +382,7 @@ OPTIMIZER = Cause(
         f"{case.evidence['operators_per_step']:,.0f} operators "
         f"{'a step' if case.waited.marked else 'in all'}, for {case.cost}"
     ),
+    made=MADE,
     remedies={
         "torch": "torch.optim.…(…, fused=True), or foreach=True; a fused optimizer still takes part of this "
         "time",

@@ -141,7 +141,8 @@ RULES: dict[str, Rule] = {
             "longest step / median step - 1, and mean - median; over at least 3 steps after the first, in "
             "which the profiler starts; not counting the profiler's own time and what follows a step's last "
             "event. Names the activity, and the line, that account for 0.6 of the difference, and how many "
-            "more steps are that much longer. If another finding is about this line, the two are one"
+            "more steps are that much longer. If another finding is about this line, the two are one. "
+            "Info if neither is known or T, without a device, waited for a processor for 0.2 of the steps"
         ),
         fires="≥ 0.25 and ≥ 0.03",
     ),

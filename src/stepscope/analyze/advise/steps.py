@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.analyze.advise.busy import is_busy
 from stepscope.analyze.advise.finding import (
     WORTH,
     Abstain,
@@ -28,7 +29,7 @@ from stepscope.trace.model import Kind, among
 
 RULE = "step-variation"
 LIMIT = 0.25
-MIN_STEPS = 3
+FEWEST = 3
 EXPLAINED = 0.6
 """Share of a long step's excess that an activity must account for to be named as its cause."""
 
@@ -48,7 +49,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.require("steps")
     every = [evidence for waited in facts.waited if (evidence := _evidence(waited))]
     if not every:
-        raise Abstain(f"fewer than {MIN_STEPS} marked steps after the first, in which the profiler starts")
+        raise Abstain(f"fewer than {FEWEST} marked steps after the first, in which the profiler starts")
     varied = [one for one in every if one["excess_ratio"] >= LIMIT and one["lost_ratio"] >= WORTH]
     if not varied:
         return
@@ -57,8 +58,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     waited = next(one for one in facts.waited if one.rank == worst["rank"])
     line = _line(waited, worst)
     steps = [one["step"] for one in worst["longest"]]
-    # A long step of which nothing says why is a fact, no cause: nobody can mend it from here.
-    known = "cause" in worst or line is not None
+    # A long step of which nothing says why is a fact, no cause: nobody can mend it from here. Beside other
+    # programs whatever runs when they come takes longer, even without its waits for a processor.
+    known = ("cause" in worst or line is not None) and not is_busy(waited)
     yield Finding(
         RULE,
         severity_of(worst["lost_ratio"]) if known else "info",
@@ -139,7 +141,7 @@ def _line(waited: Waited, evidence: dict[str, Any]) -> Share | None:
 
 def _evidence(waited: Waited) -> dict[str, Any] | None:
     steps = waited.steps
-    if len(steps) <= MIN_STEPS or (steps.number == NO_STEP).any():
+    if len(steps) <= FEWEST or (steps.number == NO_STEP).any():
         return None
     profiling = waited.activities.spans(waited.lane, Purpose.PROFILING) if waited.lane >= 0 else Spans.empty()
     taken = _ends(waited) - steps.start_ns - profiling.within(steps.start_ns, steps.end_ns)

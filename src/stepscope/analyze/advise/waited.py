@@ -434,8 +434,8 @@ class Waited:
         """Return for how much of some time the thread waited for a processor or for the interpreter."""
         if self.sampled is None:
             return 0
-        time_ns = self.sampled.queued_ns(spans) + spans.intersect(self.held_up).measure_ns
-        return min(time_ns, spans.measure_ns)
+        kept = self.sampled.queued_ns(spans) + spans.intersect(self.held_up).measure_ns
+        return min(kept, spans.measure_ns)
 
     def _without_queue(self, worth: Worth, spans: Spans) -> Worth:
         """Return a worth without the part in which the thread waited for a processor or the interpreter.
@@ -448,7 +448,7 @@ class Waited:
         cost, gain = round(worth.cost_ns * ran), round(worth.gain_ns * ran)
         return replace(worth, cost_ns=min(cost, self.own_ns), gain_ns=min(gain, self.own_ns))
 
-    def but_one(self, worth: Worth, pieces: int, parts: Ints | None = None) -> Worth:
+    def but_one(self, worth: Worth, pieces: float, parts: Ints | None = None) -> Worth:
         """Return a worth with one of the pieces of each step left: one piece does the work of all of them.
 
         Every step has such pieces, so the median step tells; a step in which something held them up does not.

@@ -31,7 +31,7 @@ from stepscope.health.series import Stream
 from stepscope.names.splits import split_tag
 from stepscope.text import number, share
 
-MIN_EVALUATIONS = 8
+FEWEST = 8
 """Evaluations from which on their noise is known."""
 BEGUN = 0.1
 """Share of what was given back below which that has not begun."""
@@ -86,7 +86,7 @@ class EvaluationCollapsed(Row):
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, falls = known.facts, known.stream.lower_is_better
         is_loss = known.stream.role == "loss" and known.stream.scale > 0
-        if facts.finite < MIN_EVALUATIONS or falls is None or is_loss:
+        if facts.finite < FEWEST or falls is None or is_loss:
             return None
         self.judged()
         best, best_step = facts.least if falls else facts.most
@@ -218,11 +218,7 @@ class RepeatedBatch(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, training = known.facts, run.training_loss(known.stream.run)
-        if (
-            training is None
-            or facts.finite < MIN_EVALUATIONS
-            or training.facts.finite < max(100, 5 * facts.finite)
-        ):
+        if training is None or facts.finite < FEWEST or training.facts.finite < max(100, 5 * facts.finite):
             return None
         self.judged()
         _, means = training.facts.curve
@@ -279,7 +275,7 @@ class ConstantOutput(Row):
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, training = known.facts, run.training_loss(known.stream.run)
         falls = known.stream.lower_is_better
-        if training is None or facts.finite < MIN_EVALUATIONS:
+        if training is None or facts.finite < FEWEST:
             return None
         self.judged()
         steps, means = facts.curve
@@ -312,13 +308,13 @@ class ConstantOutput(Row):
         One that is perfect has nothing to gain, and counts for none.
         """
         evaluated = [
-            series
+            each
             for role in ("loss", "metric", "part_loss")
-            for series in run.of(known.stream.run, role, "eval")
-            if series.facts.last not in ((0.0,) if series.stream.lower_is_better else (1.0, 100.0))
+            for each in run.of(known.stream.run, role, "eval")
+            if each.facts.last not in ((0.0,) if each.stream.lower_is_better else (1.0, 100.0))
         ]
         return evaluated[:1] == [known] and all(
-            series.facts.constant_since <= series.facts.first_step for series in evaluated
+            each.facts.constant_since <= each.facts.first_step for each in evaluated
         )
 
 
@@ -344,7 +340,7 @@ class WorseThanBest(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, falls = known.facts, known.stream.lower_is_better
-        if facts.finite < 2 * MIN_EVALUATIONS or falls is None or facts.broken is not None:
+        if facts.finite < 2 * FEWEST or falls is None or facts.broken is not None:
             return None
         self.judged()
         steps, means = facts.curve
@@ -454,7 +450,7 @@ class Overfitting(Row):
         if training is None:
             return None
         steps, _, values, trains = with_training(training, facts)
-        if len(values) >= MIN_EVALUATIONS:
+        if len(values) >= FEWEST:
             self.judged()
         holds = known.stream in self.holding
         if len(values) <= FEW or (facts in self._told and not holds):
@@ -468,7 +464,7 @@ class Overfitting(Row):
             before = median(trains[best - 1 : best + 2])
             middle = middle_of_three(values, best)
             rise = int(steps[best]), int(steps[middle]), float(values[middle]), before
-            enough = len(values) >= MIN_EVALUATIONS and len(values) - 2 - best >= SINCE
+            enough = len(values) >= FEWEST and len(values) - 2 - best >= SINCE
             if not (enough and self._rose(values, middles, best, before, after)):
                 best, now, after = int(np.argmin(values)), float(values[-1]), float(trains[-1])
                 rise = int(steps[best]), int(steps[best]), float(values[best]), float(trains[best])
