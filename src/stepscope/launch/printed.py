@@ -359,7 +359,7 @@ def install(late: ModuleType | None = None) -> None:
 
     @wraps(original)
     def print(*values: Any, **options: Any) -> None:  # noqa: A001  replaces the function of this name
-        with _telling:
+        with telling:
             original(*values, **options)
         if wanted():
             take(lambda: " ".join(value if isinstance(value, str) else str(value) for value in values))
@@ -369,7 +369,7 @@ def install(late: ModuleType | None = None) -> None:
 
     @wraps(handle)
     def handled(self: logging.Logger, record: logging.LogRecord) -> None:
-        with _telling:
+        with telling:
             handle(self, record)
         if wanted() and record.levelno >= logging.INFO:
             take(record.getMessage)
@@ -393,7 +393,8 @@ class Telling(threading.local):
         self.depth -= 1
 
 
-_telling = Telling()
+telling = Telling()
+"""Of this process."""
 
 
 def watch_streams() -> None:
@@ -416,7 +417,7 @@ def watch_stream(stream: Any) -> None:
         nonlocal last
         result = original(text)
         # A display that is drawn again tells nothing new.
-        if not _telling.depth and isinstance(text, str) and text != last and wanted():
+        if not telling.depth and isinstance(text, str) and text != last and wanted():
             last = text
             take(lambda: text)
         return result
@@ -441,7 +442,7 @@ def _watch_bar(bar: Any, name: str, line: Callable[..., str] | None) -> None:
 
     @wraps(original)
     def told(self: Any, *arguments: Any, **named: Any) -> Any:
-        with _telling:
+        with telling:
             result = original(self, *arguments, **named)
         if line is not None and wanted():
             take(lambda: line(*arguments, **named))

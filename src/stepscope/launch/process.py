@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from stepscope.kernels.marks import Switches
@@ -21,6 +22,12 @@ PROFILE_SECS, PROFILE_SHARE = 60.0, 0.01
 """How often steps are profiled after the first ones, and the largest share of the time that this may take."""
 GRADIENT_SHARE = 0.003
 """Share of the time for gradients: a third of the percent that a run may take; marks of steps take more."""
+SETTINGS = {
+    "argparse": "Namespace",
+    "omegaconf": "DictConfig",
+    "ml_collections": "ConfigDict",
+}
+"""By module: the class of its objects that hold a program's settings."""
 EXIT_SECS = 1.0
 """How long the end of the process by ``os._exit`` may wait for what was recorded."""
 
@@ -38,6 +45,7 @@ class Process(Switches):
         self._said: set[str] = set()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._in_child)
+        self._facts: dict[str, Any] = {}
         self.begins: list[Callable[[], None]] = []
         """Called when the run begins."""
         self.step_of_values: Callable[[], int | None] = lambda: None
@@ -101,6 +109,7 @@ class Process(Switches):
                 return None
             with self.apart():
                 self._run = self._made()
+                self._run.describe({**settings(), **self._facts})
         return self._run
 
     def _made(self) -> Run:
@@ -171,6 +180,16 @@ class Process(Switches):
                 )
         return run
 
+    def describe(self, facts: Mapping[str, Any]) -> None:
+        """Add settings that the program gives to a tracker, perhaps before the run begins.
+
+        Args:
+            facts: By name.
+        """
+        self._facts.update(facts)
+        if self._run is not None and not self.off:
+            self._run.describe(facts)
+
     def record(self, numbers: Mapping[str, Any]) -> None:
         """Record values that the program logs or prints, at the step to which they belong.
 
@@ -181,6 +200,31 @@ class Process(Switches):
             numbers = {name: value for name, value in numbers.items() if self.logged.get(name) != value}
         if run is not None and not self.off and numbers:
             run.scalars(numbers, self.step_of_values())
+
+
+def settings() -> dict[str, Any]:
+    """Return what the program got as its settings: of argparse, OmegaConf or ml_collections, where it trains.
+
+    Looked for among the variables of the functions that run now, and of the script.
+    """
+    kinds = tuple(
+        getattr(sys.modules[name], kind)
+        for name, kind in SETTINGS.items()
+        if hasattr(sys.modules.get(name), kind)
+    )
+    found: dict[str, Any] = {}
+    frame: FrameType | None = sys._getframe(1)
+    spaces = [vars(sys.modules["__main__"])]
+    while frame is not None:
+        spaces.append(frame.f_locals)
+        frame = frame.f_back
+    for space in spaces:
+        for value in list(space.values()):
+            if isinstance(value, kinds):
+                given = vars(value) if hasattr(value, "__dict__") and not hasattr(value, "keys") else value
+                with suppress(Exception):  # a value that refers to what is not there
+                    found.update({str(name): given[name] for name in given})
+    return found
 
 
 process = Process()

@@ -1,4 +1,6 @@
 # steps: 20
+# points: train/loss 5 10 15 20
+# Its TensorBoard writer is given what our callback has recorded.
 import torch
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
@@ -28,7 +30,7 @@ t = Trainer(
         max_steps=20,
         per_device_train_batch_size=8,
         logging_steps=5,
-        report_to=[],
+        report_to=["tensorboard"],
         use_cpu=True,
         disable_tqdm=True,
         save_strategy="no",

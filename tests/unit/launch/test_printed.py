@@ -253,7 +253,7 @@ def test_values_that_are_written_to_a_stream_are_taken(taken):
         "one of many lines\n" * printed.MAX_LINES + "loss 0.5\n",
     ):
         assert stream.write(text) == len(text)
-    with printed._telling:  # taken where it comes from
+    with printed.telling:  # taken where it comes from
         stream.write("loss 0.125\n")
     assert taken == [{"Loss": 0.5}, {"train_loss": 0.25, "acc": 0.5}]
     assert stream.getvalue().count("\n") == 7 + printed.MAX_LINES
