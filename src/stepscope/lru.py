@@ -68,3 +68,23 @@ class Lru(Generic[K, V]):
     def _drop(self, key: K) -> None:
         if (entry := self._values.pop(key, None)) is not None:
             self.total -= entry[1]
+
+
+class Current(Lru[K, tuple[Hashable, V]]):
+    """Values that hold for a state of what they are made from; with another state they are made again.
+
+    Args:
+        limit: As for ``Lru``.
+        size: As for ``Lru``.
+    """
+
+    def __init__(self, limit: float, size: Callable[[V], float] = lambda value: 1) -> None:
+        super().__init__(limit, lambda entry: size(entry[1]))
+
+    def of(self, key: K, state: Hashable, make: Callable[[], V]) -> V:
+        """Return the value of a key for a state."""
+        known = self.get(key)
+        if known is None or known[0] != state:
+            known = state, make()
+            self.put(key, known)
+        return known[1]

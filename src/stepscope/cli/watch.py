@@ -127,10 +127,8 @@ class RunsWatcher:
         """Judge the runs that have changed; return the exit code, None to go on."""
         failed = False
         for judged in self._runs(log):
-            family = [one for one in log.runs() if one.base == judged.base or one is judged]
-            generation = max(one.generation for one in family)
-            if self._judged.get(judged.name) != generation:
-                self._judged[judged.name] = generation
+            if self._judged.get(judged.name) != judged.family_generation:
+                self._judged[judged.name] = judged.family_generation
                 report = self._report(log, judged)
                 self._verdicts[judged.name] = report.outcome
                 own = {alert.title for alert in self._alerts}

@@ -12,7 +12,7 @@ from msgspec import Meta
 from stepscope.health.changes import ChangeGroup, LoggedChange, only_in
 from stepscope.health.finding import plain
 from stepscope.health.ring import median
-from stepscope.lru import Lru
+from stepscope.lru import Current
 from stepscope.serve.encode import encoded
 from stepscope.serve.reply import run_of
 from stepscope.serve.routes import get
@@ -87,8 +87,8 @@ class ChangeAnswers:
     """Computes change logs when somebody asks, and keeps them until their run has new points."""
 
     def __init__(self) -> None:
-        self._found: Lru[str, tuple[int, list[ChangeGroup]]] = Lru(KEPT)
-        self._answers: Lru[tuple[str, str], tuple[tuple[int, ...], bytes]] = Lru(KEPT)
+        self._groups: Current[str, list[ChangeGroup]] = Current(KEPT)
+        self._answers: Current[tuple[str, str], bytes] = Current(KEPT)
         self._lock = threading.Lock()
 
     @get("changelog", ChangeLog)
@@ -104,39 +104,32 @@ class ChangeAnswers:
             Refusal: No such run.
         """
         runs = [run_of(log, name)[1] for name in ([run, other] if other else [run])]
-        state = tuple(max(part.generation for part in (one, *one.parts)) for one in runs)
+        state = tuple(one.family_generation for one in runs)
         with self._lock:
-            known = self._answers.get((run, other))
-            if known is not None and known[0] == state:
-                return known[1]
-            own, *others = [self._groups(one, since) for one, since in zip(runs, state, strict=True)]
-            groups = own
-            for compared in others:
-                groups = only_in(groups, compared)
-            sent = [
-                ChangeLogGroup(
-                    group.first_step, group.last_step, group.wall, group.main, group.text,
-                    list(map(change_of, group.changes)),
-                )
-                for group in groups[:MAX_GROUPS]
-            ]  # fmt: skip
-            before = step_time_before(runs[0], own)
-            body = encoded(ChangeLog(run, sent, before, max(len(groups) - MAX_GROUPS, 0)))
-            self._answers.put((run, other), (state, body))
-            return body
+            return self._answers.of((run, other), state, lambda: encoded(self._log(run, runs)))
 
     def lines(self, run: StoredRun) -> list[LoggedChange]:
         """Return the changes of a run in the order of their groups."""
         with self._lock:
-            generation = max(part.generation for part in (run, *run.parts))
-            return [line for group in self._groups(run, generation) for line in group.changes]
+            return [line for group in self._of(run) for line in group.changes]
 
-    def _groups(self, run: StoredRun, generation: int) -> list[ChangeGroup]:
-        known = self._found.get(run.name)
-        if known is None or known[0] != generation:
-            known = generation, run.changes()
-            self._found.put(run.name, known)
-        return known[1]
+    def _log(self, name: str, runs: list[StoredRun]) -> ChangeLog:
+        own, *others = map(self._of, runs)
+        groups = own
+        for compared in others:
+            groups = only_in(groups, compared)
+        sent = [
+            ChangeLogGroup(
+                group.first_step, group.last_step, group.wall, group.main, group.text,
+                list(map(change_of, group.changes)),
+            )
+            for group in groups[:MAX_GROUPS]
+        ]  # fmt: skip
+        before = step_time_before(runs[0], own)
+        return ChangeLog(name, sent, before, max(len(groups) - MAX_GROUPS, 0))
+
+    def _of(self, run: StoredRun) -> list[ChangeGroup]:
+        return self._groups.of(run.name, run.family_generation, run.changes)
 
 
 def step_time_before(run: StoredRun, groups: list[ChangeGroup]) -> StepTimeBefore | None:

@@ -139,7 +139,7 @@ class FindingAnswers:
             Refusal: No such run.
         """
         log, stored = run_of(log, run)
-        generation = max(part.generation for part in log.runs() if part.base == stored.base or part is stored)
+        generation = stored.family_generation
         with self._lock:  # one at a time: a page of many tabs asks for the same
             known, now = self._answers.get(run), self._clock()
             if known is not None:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from stepscope import text
-from stepscope.lru import Lru
+from stepscope.lru import Current
 from stepscope.serve.encode import number
 from stepscope.serve.frame import FrameArrays, pack
 from stepscope.serve.lines import FoundSeries, find
@@ -218,9 +218,7 @@ class DrawnCharts:
 
     def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
         self.drawn = 0
-        self.views: Lru[Hashable, tuple[Hashable, DrawnChart]] = Lru(
-            kept_bytes, lambda view: size_bytes(view[1])
-        )
+        self.views: Current[Hashable, DrawnChart] = Current(kept_bytes, size_bytes)
 
     def shown(self, chart: ChartRequest, lookup: FoundSeries, weights: Sequence[float]) -> DrawnChart:
         """Return a chart, redrawn only if something in it has changed.
@@ -236,13 +234,13 @@ class DrawnCharts:
         asked = (chart.x, chart.x_tag, chart.x0, chart.x1, chart.buckets, chart.band)
         key = (asked, tuple(map(name, lookup.series)), tuple(lookup.groups), others(lookup, name))
         points = tuple(map(identity, lookup.series)), others(lookup, identity), tuple(weights)
-        known = self.views.get(key)
-        if known is None or known[0] != points:
-            with refusing():
-                known = points, draw(chart, lookup, weights)
-            self.drawn += 1
-            self.views.put(key, known)
-        return known[1]
+        with refusing():
+            return self.views.of(key, points, lambda: self._draw(chart, lookup, weights))
+
+    def _draw(self, chart: ChartRequest, lookup: FoundSeries, weights: Sequence[float]) -> DrawnChart:
+        view = draw(chart, lookup, weights)
+        self.drawn += 1
+        return view
 
 
 def name(series: Series) -> Hashable:

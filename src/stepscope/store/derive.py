@@ -16,7 +16,7 @@ import numpy as np
 
 from stepscope.errors import UnknownTagError
 from stepscope.expression import Node, Tag, parse, plain_tags, tags_of
-from stepscope.lru import Lru
+from stepscope.lru import Current
 from stepscope.store.evaluate import column_of, evaluate
 from stepscope.store.points import SeriesColumns, SeriesPoints
 from stepscope.store.series import Series
@@ -53,11 +53,7 @@ def derive(run: StoredRun, text: str) -> Derived:
     series = [line for tag in by_tag for line in by_tag[tag]]
     key = text, run.name, tuple(line.points.serial for line in series)
     points = tuple((line.points.count, line.superseded_from) for line in series)
-    known = _known.get(key)
-    if known is None or known[0] != points:
-        known = points, _derived(run, text, node, by_tag, lead, held)
-        _known.put(key, known)
-    return known[1]
+    return _known.of(key, points, lambda: _derived(run, text, node, by_tag, lead, held))
 
 
 def _lookup(run: StoredRun, tag: Tag) -> list[Series]:
@@ -116,5 +112,5 @@ def size_bytes(derived: Derived) -> int:
     return sum(column.nbytes for line in derived.series for column in line.points.columns) + 200
 
 
-_known: Lru[Hashable, tuple[Hashable, Derived]] = Lru(256 << 20, lambda entry: size_bytes(entry[1]))
+_known: Current[Hashable, Derived] = Current(256 << 20, size_bytes)
 """The series of the newest points, by expression, run and tags."""

@@ -201,6 +201,11 @@ class StoredRun:
         """Generation of the log in which this run last changed."""
         return self.files.generation
 
+    @property
+    def family_generation(self) -> int:
+        """Generation of the log in which this run, its whole or a part of that last changed."""
+        return max(run.generation for run in self._relatives)
+
     def __repr__(self) -> str:
         tags, points = counted(len(self.files.tags), "tag"), counted(self.num_points(), "point")
         return f"<run {self.name!r}: {tags}, {points}>"
@@ -319,7 +324,7 @@ class StoredRun:
     @property
     def usual_points(self) -> int:
         """The points of the training loss of its family, or of the densest series if it has none."""
-        generation = max(run.generation for run in self._relatives)
+        generation = self.family_generation
         if self._usual_points[0] != generation:
             losses: Counter[str] = Counter()
             others: Counter[str] = Counter()

@@ -319,21 +319,15 @@ class Reports:
     """Reports on runs, kept while nothing is written to them."""
 
     def __init__(self) -> None:
-        from stepscope.lru import Lru
+        from stepscope.lru import Current
 
-        self._kept: Lru[str, tuple[int, HealthReport]] = Lru(64)
+        self._reports: Current[str, HealthReport] = Current(64)
 
     def of(self, desk: Desk, run: StoredRun) -> HealthReport:
         """Return the report on a run."""
         from stepscope.serve.health import report_of
 
-        log = desk.log
-        state = max(part.generation for part in [run, *run.parts])
-        cached = self._kept.get(run.name)
-        if cached is None or cached[0] != state:
-            cached = state, report_of(log, run)
-            self._kept.put(run.name, cached)
-        return cached[1]
+        return self._reports.of(run.name, run.family_generation, lambda: report_of(desk.log, run))
 
 
 def _finding_lines(report: HealthReport) -> list[tuple[int, str]]:
