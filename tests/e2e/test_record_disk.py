@@ -11,6 +11,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from support import programs
 from support.records import decoded, decoded_files
 
 import stepscope as ss
@@ -45,8 +46,9 @@ def fail(number):
 
 def train(directory, program):
     """Run a training program; return what it wrote to stderr."""
-    done = subprocess.run(
-        [sys.executable, "-c", PRELUDE + textwrap.dedent(program), str(directory)],
+    done = programs.run(
+        ["-c", PRELUDE + textwrap.dedent(program), str(directory)],
+        modules=programs.RECORDING,
         env={**os.environ, "STEPSCOPE_STRICT": ""},
         capture_output=True,
         text=True,

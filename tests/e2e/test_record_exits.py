@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support import programs
 from support.records import decoded_files, infos_of
 
 PRELUDE = """
@@ -34,8 +35,9 @@ class Process:
 
     def __init__(self, directory: Path, program: str, **environment: str) -> None:
         self.directory = directory / "run"
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PRELUDE + textwrap.dedent(program), str(self.directory)],
+        self.process = programs.Program(
+            ["-c", PRELUDE + textwrap.dedent(program), str(self.directory)],
+            modules=programs.TORCH if "import torch" in program else programs.RECORDING,
             env={**os.environ, "STEPSCOPE_STRICT": "", **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -66,7 +68,7 @@ def train(tmp_path):
 
         def start(program: str, **environment: str) -> Process:
             started = Process(tmp_path, program, **environment)
-            stack.callback(started.process.__exit__, None, None, None)
+            stack.enter_context(started.process)
             stack.callback(started.process.kill)
             return started
 
@@ -816,12 +818,13 @@ LAST = """
 """
 
 
-@pytest.mark.parametrize("record", ["", "@record"])
+RECORD = "from torch.distributed.elastic.multiprocessing.errors import record\n@record"
+
+
+@pytest.mark.parametrize("record", ["", RECORD], ids=["plain", "record"])
 def test_a_rank_of_torchrun_that_raises_has_failed(tmp_path, record):
     pytest.importorskip("torch")
     program = f"""
-from torch.distributed.elastic.multiprocessing.errors import record
-
 {record}
 def main():
     train(sys.argv[1], "raise")
@@ -857,9 +860,11 @@ WRAPPERS = {
     ),
     # What a task of Ray does, in compiled code: the exception becomes a text, and the worker lives on.
     "ray": (
-        "import ray\n@ray.remote\ndef task(place): train(place, HOW)\nray.init(num_cpus=1)\n"
-        "try: ray.get(task.remote(sys.argv[1]))\nexcept Exception as error: print(error)\nray.shutdown()",
-        {"nothing": (0, "finished", None), "raise": (0, "failed", ERROR)},
+        "import ray\n@ray.remote\ndef task(place, how): train(place, how)\nray.init(num_cpus=1)\n"
+        "ray.get(task.remote(sys.argv[1] + '/before', 'nothing'))\n"
+        "try: ray.get(task.remote(sys.argv[1], HOW))\nexcept Exception as error: print(error)\n"
+        "ray.shutdown()",
+        {"raise": (0, "failed", ERROR)},
     ),
 }  # fmt: skip
 
@@ -876,6 +881,8 @@ def test_wrappers_of_a_main_function_and_schedulers(tmp_path, wrapper, how):
     assert ended == code
     assert found["status"] == status
     assert (found["reason"] or "").startswith(reason or "")
+    if (before := tmp_path / "run" / "before").exists():
+        assert end_of(before) == ("finished", None)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from pathlib import Path
 
 import stepscope as ss
 from stepscope.events.pieces import records_end
+from support import programs
 from support.stores import Proxy, make_bucket, s3, user_environment
 from support.waiting import until
 
@@ -77,8 +78,9 @@ class Program:
         self._lines: list[str] = []
         self.ended_at = math.inf
         with self._err.open("w") as err:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", PRELUDE + textwrap.dedent(text), self.place, str(folder)],
+            self.process = programs.Program(
+                ["-c", PRELUDE + textwrap.dedent(text), self.place, str(folder)],
+                modules=programs.RECORDING,
                 env={**os.environ, "STEPSCOPE_STRICT": "", **variables},
                 stdout=subprocess.PIPE,
                 stderr=err,

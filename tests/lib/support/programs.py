@@ -45,6 +45,8 @@ CLI = (
     "stepscope.trace.load", "polars",
 )  # fmt: skip
 """What the commands import that read a run or a profile and print."""
+RECORDING = ("stepscope.record.run", "stepscope.record.ended_series", "stepscope.names.meanings", "numpy.ma")
+"""What a run of numbers imports; a program that starts by itself spends half a second on it."""
 MAX_SERVERS = 4
 """Servers that are kept for the next program; each holds what it has imported in memory."""
 
