@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscope.health.facts import CHANCE, Facts, clipped, drift, jumps, point_noise
+from stepscope.health.facts import CHANCE, Facts, clipped, counted_noise, drift, jumps, point_noise
 from stepscope.kernels.facts import BLOCKS
 
 SERIES = CHANCE / 20
@@ -218,3 +218,18 @@ def test_no_series_is_too_odd_for_its_facts(points):
         assert change.first_step <= change.last_step
         assert not math.isnan(change.size)
     assert point_noise(clipped(facts.curve[1])) >= 0
+
+
+@pytest.mark.parametrize("top", [1.0, 100.0])
+def test_noise_of_counted_shares_is_that_of_a_binomial_distribution(top):
+    shares = np.random.default_rng(0).binomial(64, 0.8, 200) / 64
+    shares[::8] += 1e-8  # as float32 rounds
+    assert counted_noise(top * shares) == pytest.approx(np.full(200, top * 0.05), rel=0.2)
+
+
+def test_only_multiples_of_one_quantum_with_eight_levels_are_counted():
+    eighths = np.tile(np.arange(8) / 8, 4)
+    assert counted_noise(eighths).all()
+    assert not counted_noise(eighths[eighths < 0.8]).any()
+    assert not counted_noise(eighths - 1 / 8).any()
+    assert not counted_noise(np.repeat(np.random.default_rng(0).uniform(size=40), 3)).any()

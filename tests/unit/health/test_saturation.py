@@ -88,6 +88,11 @@ def test_fixed_buckets_that_begin_at_an_end_hold_what_reached_it():
     assert saturated("activations/a", [np.array([zeros, ones])]) is None  # a ReLU may pass 1
 
 
+def test_a_sigmoid_without_a_name_has_reached_its_end():
+    assert saturated("activations/a", [rows(sigmoid(20.0))]).least[0] == pytest.approx(0.79, abs=0.05)
+    assert saturated("activations/a", [rows(0.994 * sigmoid(20.0))]) is None
+
+
 @pytest.mark.parametrize(
     "values",
     [
