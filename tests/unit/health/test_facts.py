@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscope.health.facts import CHANCE, Facts, clipped, counted_noise, drift, jumps, point_noise
+from stepscope.health.facts import CHANCE, Facts, _fit, clipped, counted_noise, drift, jumps, point_noise
 from stepscope.kernels.facts import BLOCKS
 
 SERIES = CHANCE / 20
@@ -83,6 +83,17 @@ def test_right_answers_that_become_fewer_and_a_held_value_that_moves_are_changes
     answers[300:] = np.random.default_rng(4).binomial(64, 0.6, 100) / 64
     assert [(jump.first, jump.last) for jump in jumps(answers, SERIES)] == [(300, 300)]
     assert [jump.at for jump in jumps(held, SERIES)] == [200]
+
+
+def test_a_level_that_rises_over_32_points_is_no_jump():
+    for seed in range(6):
+        ramp = np.clip((np.arange(400) - 200) / 32, 0, 1)
+        assert jumps(2 * ramp + 0.1 * np.random.default_rng(seed).normal(size=400), SERIES) == []
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_lines_and_parabolas_end_where_they_do(degree):
+    assert _fit(8, degree) @ (3 - 5 * (np.arange(8) + 0.5) ** degree) == pytest.approx(3)
 
 
 @pytest.mark.parametrize("count", [24, 300, 1000])
