@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from stepscope.names.settings import flatten
 
 
 class _Practice(NamedTuple):
@@ -48,21 +50,16 @@ Lightning, transformers, Keras, timm and Hydra's usual groups."""
 
 def practices_of(config: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of the practices that a configuration shows."""
-    settings = list(_flat(config))
+    # Groups are written a.b, a/b and --a-b.
+    settings = [
+        (re.split(r"[./]", key)[-1].lstrip("-").replace("-", "_"), value)
+        for key, value in flatten(config).items()
+    ]
     return frozenset(
         name
         for name, practice in PRACTICES.items()
         if any(practice.key.fullmatch(key) and _is_on(practice, value) for key, value in settings)
     )
-
-
-def _flat(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value)
-        else:
-            # Groups are written a.b, a/b and --a-b.
-            yield re.split(r"[./]", str(key))[-1].lstrip("-").replace("-", "_"), value
 
 
 def _is_on(practice: _Practice, value: Any) -> bool:

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from stepscope.errors import UsageError
+from stepscope.names.settings import flatten
 from stepscope.record.problems import RefusalError, shown
 from stepscope.record.values import as_step
 from stepscope.text import SCRUBBED, counted, is_secret, scrub_text
@@ -156,20 +157,15 @@ def plain(config: object) -> Plain:
     return settings if isinstance(settings, dict) else {"config": settings}
 
 
-def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, str | float | bool]:
-    """Flatten nested configuration into ``a.b.c`` keys of the kinds that hparams know; None is left out."""
+def flat(config: Mapping[str, Any]) -> dict[str, str | float | bool]:
+    """Flatten nested configuration into values of the kinds that hparams know; None is left out."""
     settings: dict[str, str | float | bool] = {}
-    for key, value in config.items():
-        name = f"{prefix}{key}"
-        if value is None:
-            continue
-        if isinstance(value, dict) and value:
-            settings.update(flat(value, f"{name}."))
-        elif isinstance(value, bool | str | float):
+    for name, value in flatten(config).items():
+        if isinstance(value, bool | str | float):
             settings[name] = value
         elif isinstance(value, int):
             settings[name] = float(value) if abs(value) <= 2**53 else str(value)
-        else:
+        elif value is not None:
             settings[name] = str(value)
     return settings
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.health.changes import ChangeGroup, Event, RecordedSeries, change_log
+from stepscope.names.settings import flatten
 from stepscope.names.splits import judged_split
 from stepscope.store.findings import WrittenFinding
-from stepscope.store.info import RunInfo, flatten
+from stepscope.store.info import RunInfo
 from stepscope.store.records import RecordSeries
 from stepscope.store.series import Series
 from stepscope.store.writers import Writer

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,19 +150,6 @@ def _unmeasured(fact: dict[str, Any]) -> Unmeasured:
     until = fact.get("until")
     why = str(fact.get("why") or "")
     return Unmeasured(fact["what"], fact["since"], why, until if isinstance(until, int) else None)
-
-
-def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested objects as dotted keys; lists stay values."""
-    return dict(_flat(config, prefix))
-
-
-def _flat(config: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, value in config.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def state_of(

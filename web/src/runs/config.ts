@@ -3,7 +3,7 @@ import { rounded, typed } from "../format/number";
 
 const flats = new WeakMap<object, Record<string, unknown>>();
 
-/** Nested objects as dotted keys; lists stay values. Of each config it is made once. */
+/** Nested objects, and lists of nothing else, as dotted keys; other lists stay values. Of each config it is made once. */
 export function flatten(config: Record<string, unknown>): Record<string, unknown> {
   let flat = flats.get(config);
   if (!flat) flats.set(config, (flat = flattened(config, "")));
@@ -13,7 +13,8 @@ export function flatten(config: Record<string, unknown>): Record<string, unknown
 function flattened(config: Record<string, unknown>, prefix: string): Record<string, unknown> {
   const flat: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(config)) {
-    if (value !== null && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length) {
+    const nested = Array.isArray(value) ? value.every(isObject) : isObject(value);
+    if (nested && Object.keys(value as object).length) {
       Object.assign(flat, flattened(value as Record<string, unknown>, `${prefix}${key}.`));
     } else {
       flat[prefix + key] = value;
@@ -21,6 +22,8 @@ function flattened(config: Record<string, unknown>, prefix: string): Record<stri
   }
   return flat;
 }
+
+const isObject = (value: unknown) => value !== null && typeof value === "object" && !Array.isArray(value);
 
 /** A config value on one line, as it would be typed. */
 export function configText(value: unknown): string {

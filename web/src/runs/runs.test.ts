@@ -79,6 +79,13 @@ describe("catalog", () => {
 describe("config", () => {
   it("is flat", () =>
     expect(flatten({ a: { b: 1, c: { d: [1, 2] } }, e: {} })).toEqual({ "a.b": 1, "a.c.d": [1, 2], e: {} }));
+  it("numbers the objects of a list", () =>
+    expect(flatten({ groups: [{ lr: 0.1 }, { lr: 1 }], mixed: [{ a: 1 }, 2], none: [] })).toEqual({
+      "groups.0.lr": 0.1,
+      "groups.1.lr": 1,
+      mixed: [{ a: 1 }, 2],
+      none: [],
+    }));
   it("shows what differs, fewest values first", () => {
     const found = differences([
       { lr: 3e-4, bs: 8, same: 1 },

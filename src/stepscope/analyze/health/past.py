@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from stepscope.health import Finding
 from stepscope.health.ring import median
+from stepscope.names.settings import flatten
 from stepscope.text import number
 
 Floats = NDArray[np.float64]
@@ -145,7 +146,7 @@ def reached(run: Past, level: float) -> int | None:
 
 def differing(config: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     """Return the keys of the configuration whose values no other run has, in a sentence."""
-    own, rest = flat(config), [flat(other) for other in others]
+    own, *rest = ({key: str(value) for key, value in flatten(each).items()} for each in (config, *others))
     lines = []
     for key, value in own.items():
         had = {other[key] for other in rest if key in other}
@@ -156,14 +157,3 @@ def differing(config: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) ->
     if lines:
         more = f" and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
         yield f"what differs: {'; '.join(lines[:SHOWN])}{more}"
-
-
-def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Return nested configuration as text by dotted keys."""
-    settings: dict[str, str] = {}
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            settings.update(flat(value, f"{prefix}{key}."))
-        else:
-            settings[f"{prefix}{key}"] = str(value)
-    return settings

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from stepscope.analyze.rank_test import LEVEL, rank_test
 from stepscope.analyze.regression import lacking_runs, regression, undisturbed
 from stepscope.errors import UsageError
+from stepscope.names.settings import flatten
 from stepscope.serve.questions.answer import Answer, Cell, Table
 from stepscope.serve.questions.curves import chosen_runs, matching
 from stepscope.serve.questions.declare import question
@@ -21,7 +22,6 @@ from stepscope.serve.questions.runs import reported
 from stepscope.serve.questions.sweep import SweepRequest, sweep_of
 from stepscope.serve.run_series import TIMED, points_of, tags_of, timed_of
 from stepscope.serve.values import runs_found
-from stepscope.store.info import flatten
 from stepscope.text import counted, number, share
 
 if TYPE_CHECKING:

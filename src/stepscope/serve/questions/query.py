@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from stepscope.names.settings import flatten
 from stepscope.serve.types import RunSummary
-from stepscope.store.info import flatten
 
 Test = Callable[[RunSummary], bool]
 QUOTED = r'"(?:[^"\\]|\\.)*"?'

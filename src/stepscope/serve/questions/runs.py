@@ -13,12 +13,13 @@ from msgspec import Meta
 
 from stepscope.errors import UnknownTagError, UsageError
 from stepscope.health import SEVERITIES
+from stepscope.names.settings import flatten
 from stepscope.serve.questions.answer import Answer, Cell, Quote, Table
 from stepscope.serve.questions.declare import question
 from stepscope.serve.questions.desk import Desk
 from stepscope.serve.questions.query import MISSING, config_text, config_value, parse_query
 from stepscope.serve.run_series import points_of, tags_of
-from stepscope.store.info import age, flatten
+from stepscope.store.info import age
 from stepscope.store.nearest import hint_nearest
 from stepscope.text import counted, duration, number, scrub_text, share
 

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from stepscope import lazy
 from stepscope.errors import UsageError
+from stepscope.names.settings import flatten
 from stepscope.serve.questions.answer import Answer, Cell, Table
 from stepscope.serve.questions.declare import question
 from stepscope.serve.questions.desk import Desk
 from stepscope.serve.questions.query import config_text
 from stepscope.serve.run_series import named_tags
-from stepscope.store.info import flatten
 from stepscope.store.nearest import hint_nearest
 from stepscope.text import counted
 

@@ -15,6 +15,7 @@ import numpy as np
 from stepscope.analyze.importance import Importance, importances
 from stepscope.analyze.sweep import configurations, ranked, standing
 from stepscope.errors import StepscopeError, UnknownTagError, UsageError
+from stepscope.names.settings import flatten
 from stepscope.names.telling import ChartLine
 from stepscope.serve.questions.answer import beginning_of
 from stepscope.serve.questions.desk import Desk
@@ -23,7 +24,6 @@ from stepscope.serve.questions.runs import last_point
 from stepscope.serve.reply import refusing
 from stepscope.serve.routes import post
 from stepscope.serve.values import Reading, line_of, value_of
-from stepscope.store.info import flatten
 from stepscope.store.nearest import hint_nearest
 
 if TYPE_CHECKING:

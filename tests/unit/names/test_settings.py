@@ -1,0 +1,31 @@
+"""Settings under dotted names."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepscope.health.practice import practices_of
+from stepscope.names.settings import flatten
+
+
+@pytest.mark.parametrize(
+    ("config", "flat"),
+    [
+        (
+            {"lr": 0.1, "model": {"width": 8, "head": {"bias": True}}},
+            {"lr": 0.1, "model.width": 8, "model.head.bias": True},
+        ),
+        ({"groups": [{"lr": 0.1}, {"lr": 0.2}]}, {"groups.0.lr": 0.1, "groups.1.lr": 0.2}),
+        ({"betas": [0.9, 0.99], "mixed": [{"a": 1}, 2]}, {"betas": [0.9, 0.99], "mixed": [{"a": 1}, 2]}),
+        ({"none": None, "empty": {}, "list": [], "of": [{}]}, {"none": None, "empty": {}, "list": [], "of.0": {}}),
+    ],
+    ids=["objects", "lists of objects", "other lists", "empty"],
+)  # fmt: skip
+def test_settings_have_the_names_of_all_levels(config, flat):
+    assert flatten(config) == flat
+
+
+@pytest.mark.parametrize(("decay", "known"), [(0.01, True), (0, False)])
+def test_what_a_group_of_an_optimizer_does_is_known(decay, known):
+    config = {"optimizer": {"class": "AdamW", "groups": [{"lr": 0.1, "weight_decay": decay}]}}
+    assert ("weight decay" in practices_of(config)) is known
