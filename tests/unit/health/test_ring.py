@@ -8,6 +8,7 @@ import pytest
 from stepscope.health.batch import Chunk
 from stepscope.health.blocks import ValueBlocks
 from stepscope.health.ring import SORTED, Ring, median, pieces, spread, upper_median
+from stepscope.health.rules.time import lower_quartile
 from stepscope.health.series import Stream
 
 PORTIONS = [(1,) * 30, (3, 3, 1, 23), (30,), (4, 4, 4, 4, 14), (7, 1, 8, 2, 12)]
@@ -78,3 +79,11 @@ def test_blocks_are_of_equally_many_finite_values(portions):
     assert [each.mean for each in found] == pytest.approx([np.mean(w) for w in whole])
     assert blocks.done == cut.done == len(whole)
     assert parts == list(range(30))
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 5, 6, 7, 33])
+def test_the_lower_quartile_is_that_of_numpy(size):
+    values = np.random.default_rng(size).lognormal(size=size)
+    assert lower_quartile(values) == np.quantile(values, 0.25)
+    values[0] = np.nan
+    assert np.isnan(lower_quartile(values))

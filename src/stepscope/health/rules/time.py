@@ -110,7 +110,7 @@ class SlowerSteps(Row):
         if len(times) < FEWEST:
             return None
         edges = np.linspace(0, len(times), BLOCKS + 1).astype(int)
-        low = np.array([np.quantile(times[a:b], 0.25) for a, b in pairwise(edges.tolist())])
+        low = np.array([lower_quartile(times[a:b]) for a, b in pairwise(edges.tolist())])
         # The first block holds what only the first steps do: compilation, caches, loaders that start.
         fastest = np.minimum.accumulate(low[::-1])[::-1]
         slowest = np.maximum.accumulate(low[1:])
@@ -125,6 +125,18 @@ class SlowerSteps(Row):
         fast = np.flatnonzero(times[begin:end] < (before + after) / 2)
         since = begin + int(fast[-1]) + 1 if len(fast) else begin
         return Slower(min(since, len(times) - 1), before, after)
+
+
+def lower_quartile(values: Floats) -> float:
+    """Return the lower quartile as ``np.quantile`` does, in a tenth of its time; NaN if any value is."""
+    ordered = np.sort(values).tolist()  # NaN comes last
+    place = 0.25 * (len(ordered) - 1)
+    at = int(place)
+    part = place - at
+    low, high = ordered[at], ordered[min(at + 1, len(ordered) - 1)]
+    if ordered[-1] != ordered[-1]:
+        return float(ordered[-1])
+    return float(high - (high - low) * (1 - part) if part >= 0.5 else low + (high - low) * part)
 
 
 class StepOutliers(Row):
