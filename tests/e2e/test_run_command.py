@@ -235,6 +235,26 @@ def program(tmp_path):
     return write
 
 
+def test_a_training_that_only_prints_has_its_values_and_a_card(tmp_path, command, program):
+    """The values that are printed before it is clear that this is a training are recorded, too."""
+    ended = command(sys.executable, program("""
+    print("reading", 3, "files of", 0.5, "MB")
+    for epoch in range(1, 9):
+        print(f"Epoch {epoch:03d} | train loss {1 / epoch:.4f}")
+        if epoch % 2 == 0:
+            print("    val acc", 0.1 * epoch)
+    """))  # fmt: skip
+    assert ended.returncode == 0
+    assert ended.stdout.splitlines()[:2] == ["reading 3 files of 0.5 MB", "Epoch 001 | train loss 1.0000"]
+    assert own_series(tmp_path) == {"train_loss": [*range(1, 9)], "val_acc": [2, 4, 6, 8]}
+    rows = card(ended.stderr)
+    assert rows["state"].startswith("finished after")
+    assert rows["steps"] == "none was counted"
+    assert rows["best"] == "val_acc 0.8 at step 8 train_loss 0.125 at step 8"
+    assert "the steps and their times: only what is printed is known" in rows["unknown"]
+    assert "step times" not in rows["unknown"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "code", "state"),

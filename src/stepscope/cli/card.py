@@ -103,7 +103,10 @@ def _why(words: Sequence[str], session: Path, printed: Sequence[str]) -> str:
         return "no Python process was seen; the environment must reach it (PYTHONPATH)"
     if printed:
         return printed[0]
-    return "no step was seen: neither an optimizer of PyTorch or TensorFlow, nor fit(), nor a step of JAX"
+    return (
+        "no step was seen: no optimizer of PyTorch or TensorFlow, no fit(), no step of JAX, "
+        "and no metric printed three times with its epoch or step"
+    )
 
 
 @dataclass(frozen=True)
@@ -259,10 +262,8 @@ def _times(directory: Path, lasted: float) -> tuple[StepSums, list[str]]:
     numbers = steps.step[chosen]
     at = np.searchsorted(table.steps, numbers)
     known = (at < len(table.steps)) & (table.steps[np.minimum(at, len(table.steps) - 1)] == numbers)
-    rows = table.durations_s[at[known], 0].astype(np.float64).tolist()
-    waits = steps.data_wait_s[chosen][known].tolist()
-    times = steps.step_time_s[chosen][known].tolist()
-    for number, seconds, waited, row in zip(numbers[known].tolist(), times, waits, rows, strict=True):
-        stages = [(name, part) for name, part in zip(table.stages, row, strict=True) if name not in STAGES]
-        sums.add(number, seconds, waited, stages)
+    spent = table.durations_s[at[known], 0].astype(np.float64)
+    stages = {name: spent[:, column] for column, name in enumerate(table.stages) if name not in STAGES}
+    waits, times = steps.data_wait_s[chosen][known], steps.step_time_s[chosen][known]
+    sums.add_columns(numbers[known], times.astype(np.float64), waits.astype(np.float64), stages)
     return sums, [] if sums.steps else ["the steps: none was completed"]

@@ -37,6 +37,8 @@ class Process(Switches):
 
     def __init__(self) -> None:
         super().__init__()
+        self.environ: Mapping[str, str] = os.environ
+        """The variables that the command gave the program."""
         self._folder = os.environ.get(SESSION, "")
         self._directory = os.environ.get(DIRECTORY, "")
         self._profiles = bool(os.environ.get(PROFILE))
@@ -52,6 +54,8 @@ class Process(Switches):
         """Returns the step to which values belong that the program gives now; None for the running one."""
         self.fetched: Callable[[float], None] = lambda seconds: None
         """Takes the wait for a batch while the callback of a framework counts the steps."""
+        self.told = False
+        """Whether the run was made because of printed values, before any step was seen."""
         self.logged: dict[str, Any] = {}
         """The values that the callback of a framework recorded last, by the framework's own names."""
         self.end_step: Callable[[], None] = lambda: None
@@ -63,6 +67,7 @@ class Process(Switches):
         Args:
             environ: The environment of that moment.
         """
+        self.environ = environ
         self._folder, self._directory = environ.get(SESSION, ""), environ.get(DIRECTORY, "")
         card.session_folder = self._folder
         self._profiles = bool(environ.get(PROFILE))

@@ -34,6 +34,8 @@ MAX_PLACES, LEAST_PLACE = 2, 0.1
 """Lines of the program that are named, and the share of the time that one takes at least, or that threads
 wait for a processor.
 """
+OF_TIMES = ("steady", "cost")
+"""The questions that only times of steps answer."""
 WIDTH = 110
 """Columns of a line if the terminal does not say how many it has."""
 MAX_TIMES = 4096
@@ -150,7 +152,7 @@ class Card:
             rows.append(("steps", self._speed()))
         if self.steps:
             rows += _folded(_shares(self.parts_s, self.duration_s), width)
-            rows += self._places()
+        rows += self._places()
         if self.duration_s > 0 and self.waited_s >= LEAST_PLACE * self.duration_s:
             rows.append(("waited", self._waits()))
         if self.health:
@@ -166,7 +168,12 @@ class Card:
         for best in self.best:
             rows.append(("best", f"{best.tag} {number(best.value)} at step {best.step:,}"))
         room = MAX_LINES - len(rows) - 1
-        open_ = [f"{rule.question}: {rule.why}" for rule in self.covered if rule.answer == "not judged"]
+        timed = self.median_s is not None  # else what needs times is no news
+        open_ = [
+            f"{rule.question}: {rule.why}"
+            for rule in self.covered
+            if rule.answer == "not judged" and (timed or rule.question not in OF_TIMES)
+        ]
         rows += [("unknown", text) for text in [*self.unknown, *open_][:room]]
         rows.append(("more", self.command))
         head = max(len(name) for name, _ in rows)
@@ -275,6 +282,49 @@ class StepSums:
                 known = True
                 left -= self._take(name, min(spent, left))
         self._take(REST if known else UNDIVIDED, max(left, 0.0))
+
+    def add_columns(
+        self,
+        steps: NDArray[np.int64],
+        seconds: NDArray[np.float64],
+        waited: NDArray[np.float64],
+        stages: Mapping[str, NDArray[np.float64]],
+    ) -> None:
+        """Take many steps at once, as ``add`` does one after another.
+
+        Args:
+            steps: Their numbers.
+            seconds: Their times.
+            waited: Their waits for data, NaN where that is not known.
+            stages: Seconds of their marked stages, NaN where there are none.
+        """
+        import numpy as np
+
+        ended = seconds >= 0
+        steps, seconds, waited = steps[ended], seconds[ended], waited[ended]
+        if not len(steps):
+            return
+        slowest = int(seconds.argmax())
+        if seconds[slowest] > self.slowest_s:
+            self.slowest_s, self.slowest_step = float(seconds[slowest]), int(steps[slowest])
+        self._times += seconds[:: len(seconds) // MAX_TIMES + 1].tolist()
+        self.steps += len(steps)
+        self.seconds += float(seconds.sum())
+        left, known = seconds, np.zeros(len(seconds), bool)
+        for name, spent in {"data": waited, **{name: each[ended] for name, each in stages.items()}}.items():
+            there = spent >= 0 if name == "data" else spent > 0
+            if there.any():
+                part = np.where(there, np.minimum(spent, left), 0.0)
+                left = left - part
+                self._take(name, float(part.sum()))
+                if name == "data":
+                    self.data_known = True
+                else:
+                    known |= there
+        left = np.maximum(left, 0.0)
+        for name, where in ((REST, known), (UNDIVIDED, ~known)):
+            if where.any():
+                self._take(name, float(left[where].sum()))
 
     def _take(self, name: str, seconds: float) -> float:
         self.parts_s[name] = self.parts_s.get(name, 0.0) + seconds

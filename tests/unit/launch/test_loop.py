@@ -17,6 +17,7 @@ MADE = 50.0
 
 class Process(Switches):
     opened = step_of_values = None
+    told = False
 
 
 class Program:

@@ -133,6 +133,24 @@ def test_shares_sum_to_a_hundred(parts):
     assert sum([int(share) for share in re.findall(r" (\d+) %", text)]) == 100
 
 
+def test_columns_of_steps_give_the_sums_of_single_steps():
+    rng = np.random.default_rng(0)
+    seconds, waited = rng.uniform(0, 2, 500), rng.uniform(0, 1, 500)
+    stages = {name: rng.uniform(-0.2, 0.8, 500) for name in ("forward", "backward")}
+    for values, some in ((seconds, 7), (waited, 3), (stages["forward"], 5)):
+        values[::some] = np.nan
+    single, many = StepSums(), StepSums()
+    for at in range(500):
+        single.add(at, seconds[at], waited[at], [(name, each[at]) for name, each in stages.items()])
+    many.add_columns(np.arange(500), seconds, waited, stages)
+    assert many.parts_s == pytest.approx(single.parts_s)
+    for name in ("steps", "slowest_s", "slowest_step", "data_known", "median_s"):
+        assert getattr(many, name) == getattr(single, name)
+    assert many.seconds == pytest.approx(single.seconds)
+    many.add_columns(np.arange(0), np.empty(0), np.empty(0), {})
+    assert many.steps == single.steps
+
+
 def test_the_median_of_many_steps():
     sums = StepSums()
     for step in range(5 * MAX_TIMES):

@@ -11,7 +11,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from importlib.abc import Loader
     from importlib.machinery import ModuleSpec
     from types import ModuleType
@@ -46,6 +46,7 @@ WATCHED = {
     "jax": "jax",
     "tensorflow": "tensorflow",
     "tqdm.std": "printed",
+    "logging": "",
 }
 """By module of a framework: the one of ``stepscope.launch`` whose ``install`` is called once it is loaded."""
 LATE = ("tqdm.std",)
@@ -115,6 +116,155 @@ class _Loader:
         _observe(self._name, module)
 
 
+class _Lines:
+    """Looks at what a program without a framework prints and logs, as long as that takes no noticeable time.
+
+    Of lines that differ in their digits alone, as a training prints them, ``SAME`` are kept. Then they and
+    all further ones go to ``stepscope.launch.plain``, which is loaded for them.
+    """
+
+    SAME, KEPT = 3, 64
+    SHARE, CREDIT, MOST = 0.02, 2.0, 0.001
+    """The share of the time that the looks may take, the seconds for which it may be saved, and the most
+    seconds that a look counts: those that load something are rare.
+    """
+    LONGEST, MOST_ITEMS = 400, 20
+    MOST_SKIPPED = 100_000
+    """Lines that came too fast to be looked at, after which a program that does not train is left alone."""
+
+    def __init__(self) -> None:
+        import builtins
+        from _thread import allocate_lock
+        from time import monotonic
+
+        self._builtins, self._now, self._lock = builtins, monotonic, allocate_lock()
+        self._pid = os.getpid()
+        self._digits = {ord(digit): None for digit in "0123456789.+-e"}
+        self._shapes: dict[str, int] = {}
+        self._kept: list[str] = []
+        self._take: Callable[[str], None] | None = None
+        self.told: Any = None
+        """The object of ``stepscope.launch.plain`` that takes the lines; None while it is not loaded."""
+        self.bare = builtins.print
+        self.print = self._watched()
+        builtins.print = self.print
+
+    def _watched(self) -> Callable[..., None]:
+        now, look, call = self._now, self._look, self.bare
+        rest, skipped = 0.0, 0
+
+        def print(*values: Any, **options: Any) -> None:  # noqa: A001  replaces the function of this name
+            nonlocal skipped
+            call(*values, **options)
+            if now() < rest:
+                skipped += 1
+            else:
+                look(values, options.get("file"))
+
+        def pause(until: float) -> None:
+            nonlocal rest
+            rest = until
+
+        def replace(by: Callable[..., None]) -> None:
+            nonlocal call
+            call = by
+
+        self.pause, self.replace = pause, replace
+        self.rest: Callable[[], float] = lambda: rest
+        self.skipped: Callable[[], int] = lambda: skipped
+        for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+            setattr(print, name, getattr(self.bare, name))
+        print.stepscope = self  # type: ignore[attr-defined]
+        return print
+
+    def _look(self, values: Sequence[Any], file: Any = None) -> None:
+        """Look at a line; whatever goes wrong here, the program goes on."""
+        if file not in (None, sys.stdout, sys.stderr) or not self._lock.acquire(False):
+            return
+        begun = self._now()
+        try:
+            listing = self.skipped() > self.MOST_SKIPPED and not (self.told and self.told.leads)
+            if os.getpid() != self._pid or listing:
+                self.off()
+            else:
+                self._line(" ".join(map(self._text, values)))
+        except Exception:  # noqa: BLE001  the program's own objects
+            self.off()
+        finally:
+            spent = min(self._now() - begun, self.MOST)
+            self.pause(max(self.rest(), begun - self.CREDIT) + spent / self.SHARE)
+            self._lock.release()
+
+    def off(self) -> None:
+        """Look at nothing any more."""
+        self.pause(float("inf"))
+        if self._builtins.print is self.print:
+            self._builtins.print = self.bare
+
+    def _text(self, value: Any) -> str:
+        if type(value) is str:
+            return value
+        try:
+            return str(value) if not hasattr(value, "__len__") or len(value) <= self.MOST_ITEMS else ""
+        except TypeError:  # an array without dimensions
+            return str(value)
+
+    def _line(self, text: str) -> None:
+        if len(text) > self.LONGEST:
+            return
+        if self._take is not None:
+            self._take(text)
+            return
+        shape = text.translate(self._digits)
+        self._kept.append(text)
+        if len(self._kept) > self.KEPT:
+            del self._kept[0]
+        if shape == text or not shape.strip() or "." not in text:
+            return
+        if len(self._shapes) > self.KEPT:
+            self._shapes.clear()
+        self._shapes[shape] = times = self._shapes.get(shape, 0) + 1
+        if times >= self.SAME:
+            self._take = self._taker()
+            for line in self._kept if self._take is not None else ():
+                self._take(line)
+            self._kept.clear()
+
+    def _taker(self) -> Callable[[str], None]:
+        from importlib import import_module
+
+        try:
+            self.told = import_module("stepscope.launch.plain").Told(_GIVEN, self.skipped)
+        except ImportError as error:
+            _say_missing("what is printed", error)
+            raise
+        told = self.told
+
+        def take(text: str) -> None:
+            for line in text.splitlines():
+                told.line(line)
+            if told.over:
+                self.off()
+
+        return take
+
+    def logged(self, module: ModuleType) -> None:
+        """Also look at what is logged.
+
+        Args:
+            module: ``logging``.
+        """
+        handle = module.Logger.handle
+
+        def handled(logger: Any, record: Any) -> None:
+            handle(logger, record)
+            if self._now() >= self.rest() and record.levelno >= module.INFO:
+                self._look((record.getMessage(),))
+
+        handled.__wrapped__ = handle  # type: ignore[attr-defined]
+        module.Logger.handle = handled
+
+
 class _Finder:
     """Notices the imports of frameworks."""
 
@@ -142,6 +292,9 @@ class _Finder:
 
 def _observe(name: str, module: ModuleType) -> None:
     """Have the module for a framework observe it; whatever goes wrong there, the program goes on."""
+    if name == "logging":
+        _lines.logged(module)
+        return
     if name in LATE and "stepscope.launch." + WATCHED[name] not in sys.modules:
         return
     try:
@@ -152,10 +305,14 @@ def _observe(name: str, module: ModuleType) -> None:
     except BaseException as error:
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise
-        cure = ""
-        if isinstance(error, ImportError):  # the command's Stepscope, which is built for its own Python
-            cure = f"; {sys.executable} -m pip install stepscope"
-        _say(f"{name} is not observed: {type(error).__name__}: {error}{cure}")
+        _say_missing(name, error)
+
+
+def _say_missing(name: str, error: BaseException) -> None:
+    cure = ""
+    if isinstance(error, ImportError):  # the command's Stepscope, which is built for its own Python
+        cure = f"; {sys.executable} -m pip install stepscope"
+    _say(f"{name} is not observed: {type(error).__name__}: {error}{cure}")
 
 
 def _say(text: str) -> None:
@@ -167,12 +324,17 @@ def _say(text: str) -> None:
         pass
 
 
+_lines: _Lines
+
+
 def _begin() -> None:
+    global _lines
     number = os.getpid()
     with open(os.path.join(_SESSION, f"python-{number}"), "w", encoding="utf-8"):
         pass
     sys.meta_path.insert(0, _Finder())
     sys.meta_path.append(_Home)
+    _lines = _Lines()
 
 
 try:

@@ -1,0 +1,193 @@
+"""Programs without a framework: which lines tell of a training, and of which step their values are."""
+
+from __future__ import annotations
+
+import io
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from stepscope.launch import plain
+from stepscope.launch.path import sitecustomize
+from stepscope.launch.plain import Told
+
+TRAININGS = {
+    "epochs": (["epoch {n} loss 0.{n}"], "loss", [1, 2, 3, 4, 5]),
+    "boosting": (["[{n}]\ttrain-logloss:0.{n}\tvalid-logloss:0.{n}"], "valid-logloss", [1, 2, 3, 4, 5]),
+    "headings": (["-- Epoch {n}", "Norm: 1.2, Avg. loss: 0.{n}", "Total training time: 0.00 seconds."],
+                 "loss", [1, 2, 3, 4, 5]),
+    "a table": (["Iter  Train Loss  Time", "{n}  0.{n}  0.1s"], "Train_Loss", [1, 2, 3, 4, 5]),
+    "steps of epochs": (["epoch {n} step 10 loss 0.{n}", "epoch {n} step 20 loss 0.5", "epoch {n} acc 0.{n}"],
+                        "loss", [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]),
+    "a score": (["Episode {n}  Average Score: {n}.5"], "Average_Score", [1, 2, 3, 4, 5]),
+    "a reward": (["Episode {n}\tAverage reward: {n}.5"], "Average_reward", [1, 2, 3, 4, 5]),
+}  # fmt: skip
+OTHERS = (
+    "Downloading wheel {n}: {n}.3 MB {n}.5% eta 0:00:0{n}",
+    "2024-05-01 12:00:0{n} request {n} took 0.{n} s, error rate 0.{n}",
+    "step {n} of the installation took 0.{n} s",
+    "[{n}/30] Building CXX object a{n}.o in 0.{n} s",
+    "test_{n}.py::test_loss PASSED [ {n}%] 0.{n} s",
+    "{n}: score 0.{n} document",
+    "[{n}] score 0.{n} document",
+    "run {n} accuracy 0.{n}",
+    "fold {n} accuracy 0.{n}",
+    "Trial {n}: val loss 0.{n}",
+    "iteration {n}: 1.{n} ns per loop",
+    "step {n}: residual 0.{n}, dt 0.{n}",
+    "episode {n}: rating 8.{n}",
+    "generation {n} of the backup, 12.{n} GB",
+    "round {n}: player 1 score {n} player 2 score 3",
+    "loss 0.{n}",
+    "epoch 3 loss 0.{n}",
+)
+
+
+class Run(SimpleNamespace):
+    """Keeps what it is given."""
+
+    def __init__(self):
+        super().__init__(recording=True, values=[], hooks=[])
+        self.add_hook = self.hooks.append
+
+    def scalars(self, values, step):
+        self.values.append((step, values))
+
+    def record(self, values, step, *, wall):
+        self.values.append((step, values))
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """The run of the process, once it is asked for."""
+    from stepscope.launch.process import process
+
+    made = Run()
+    monkeypatch.setattr(process, "given", lambda environ: None)
+    monkeypatch.setattr(process, "run", lambda: made)
+    for name in ("step_of_values", "told", "off", "led"):
+        monkeypatch.setattr(process, name, getattr(process, name))
+    return made
+
+
+@pytest.fixture
+def told(tmp_path):
+    return Told({"STEPSCOPE_RUN_SESSION": str(tmp_path)})
+
+
+def tell(told, lines, times=5):
+    for n in range(1, times + 1):
+        for line in lines:
+            told.line(line.format(n=n))
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_a_training_is_recorded_from_its_first_value_on(run, told, name):
+    lines, tag, steps = TRAININGS[name]
+    tell(told, lines)
+    assert [step for step, values in run.values if tag in values] == steps
+
+
+@pytest.mark.parametrize("line", OTHERS)
+def test_what_is_no_training_makes_no_run(run, told, line):
+    tell(told, [line])
+    assert not told.leads
+    assert run.values == []
+
+
+def test_two_values_make_no_run(run, told):
+    tell(told, ["epoch {n} loss 0.{n}"], times=2)
+    assert not told.leads
+
+
+def test_a_second_training_goes_on_with_the_numbers(run, told):
+    for _ in range(2):
+        tell(told, ["epoch {n} loss 0.{n}"], times=3)
+    assert [step for step, _ in run.values] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_worker_and_a_forked_child_make_no_run(monkeypatch, run, told):
+    monkeypatch.setattr("multiprocessing.process.parent_process", object)
+    tell(told, ["epoch {n} loss 0.{n}"])
+    assert told.over
+    assert run.values == []
+
+
+def test_what_a_child_trains_is_not_recorded_again(monkeypatch, run, told, tmp_path):
+    """The program shows what its child prints, which has a run of its own."""
+    now = [100.0]
+    monkeypatch.setattr(plain.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(plain, "_below", lambda pid: pid == 17)
+    (tmp_path / "python-17").touch()
+    tell(told, ["epoch {n} loss 0.{n}"])
+    assert not told.leads
+    (tmp_path / "run-17-0.json").touch()
+    now[0] += plain.CHILD_SECS
+    told.line("epoch 6 loss 0.6")
+    assert told.over
+    assert run.values == []
+
+
+def test_a_program_with_other_children_is_recorded_late_and_whole(monkeypatch, run, told, tmp_path):
+    now = [100.0]
+    monkeypatch.setattr(plain.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(plain, "_below", lambda pid: pid == 17)
+    (tmp_path / "python-17").touch()
+    tell(told, ["epoch {n} loss 0.{n}"])
+    assert run.values == []
+    now[0] += plain.CHILD_SECS
+    told.line("epoch 6 loss 0.6")
+    assert [step for step, _ in run.values] == [1, 2, 3, 4, 5, 6]
+
+
+def test_which_processes_are_below_this_one():
+    assert not plain._below(os.getppid())
+    assert not plain._below(1)
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """What looks at lines, on a clock that is moved, with the lines that it passed on."""
+    import builtins
+
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr(builtins, "print", lambda *values, **options: None)
+    made = sitecustomize._Lines()
+    passed = []
+    monkeypatch.setattr(made, "_taker", lambda: passed.append)
+    return made, passed, now
+
+
+def test_lines_are_passed_on_once_three_differ_in_their_digits_alone(looks):
+    made, passed, _ = looks
+    made.print("reading data")
+    for n in range(5):
+        made.print("file", n, "of 300")
+        assert passed == []
+    for n in range(2):
+        made.print("epoch", n, "loss", 0.5 + n)
+    made.print("epoch 2 loss 0.25", file=io.StringIO())
+    assert passed == []
+    made.print("epoch", 2, "loss", 0.25)
+    assert passed[0] == "reading data"
+    assert passed[-1] == "epoch 2 loss 0.25"
+    made.print([0.5] * 99, "loss")
+    assert passed[-1] == " loss"
+
+
+def test_a_flood_of_lines_is_left_alone(looks, monkeypatch):
+    import builtins
+
+    made, _, now = looks
+    ticks = iter(range(10**9))
+    monkeypatch.setattr(
+        made, "_now", lambda: now[0] + 1e-3 * next(ticks) % 10
+    )  # each look takes a millisecond
+    for _ in range(4):
+        for n in range(made.MOST_SKIPPED // 2):
+            made.print("file", n, "of 0.5")
+        now[0] += 10.0
+    assert made.skipped() > made.MOST_SKIPPED
+    assert builtins.print is made.bare
