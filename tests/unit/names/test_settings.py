@@ -17,7 +17,10 @@ from stepscope.names.settings import flatten
         ),
         ({"groups": [{"lr": 0.1}, {"lr": 0.2}]}, {"groups.0.lr": 0.1, "groups.1.lr": 0.2}),
         ({"betas": [0.9, 0.99], "mixed": [{"a": 1}, 2]}, {"betas": [0.9, 0.99], "mixed": [{"a": 1}, 2]}),
-        ({"none": None, "empty": {}, "list": [], "of": [{}]}, {"none": None, "empty": {}, "list": [], "of.0": {}}),
+        (
+            {"none": None, "empty": {}, "list": [], "of": [{}]},
+            {"none": None, "empty": {}, "list": [], "of.0": {}},
+        ),
     ],
     ids=["objects", "lists of objects", "other lists", "empty"],
 )  # fmt: skip
