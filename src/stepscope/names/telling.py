@@ -181,7 +181,8 @@ def chart_role(name: str, kind: MetricKind, meaning: Meaning | None) -> ChartRol
     if kind == "rate" and (not measured or name.startswith("speed/")):
         return "throughput"
     words = frozenset(words_of(name))
-    if meaning is None:
+    of_layer = name.startswith(MEASURED) and name.count("/") > 1  # its name may have any words
+    if meaning is None and not of_layer:
         for role, of_kind, needed in _OF_WORDS:
             if kind == of_kind and all(words & some for some in needed):
                 return role

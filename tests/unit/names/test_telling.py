@@ -19,7 +19,8 @@ ROLES = {
     "utilization": "system/gpu0/utilization_ratio system/gpu.0.gpu",
     "memory": "system/process/memory_bytes memory/max_active(GiB) train/mem_gpu_bytes",
     "epoch": "epoch train/epoch Epoch",
-    None: "gradients/w/norm updates/w/weight_ratio system/disk/read_bytes_per_second zebra",
+    None: "gradients/w/norm updates/w/weight_ratio updates/0/zero_ratio "
+    "system/disk/read_bytes_per_second zebra",
 }
 
 
