@@ -13,6 +13,7 @@ from stepscope.errors import UnknownRunError
 if TYPE_CHECKING:
     from stepscope.health.changes import ChangeGroup
     from stepscope.store import Log, StoredRun
+    from stepscope.store.info import RunInfo
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,26 +35,31 @@ def run(arguments: argparse.Namespace) -> int:
         UnknownRunError: No run is there, or several are.
     """
     from stepscope.health.changes import only_in
+    from stepscope.store.changes import settings_between
 
-    groups = changes_at(arguments.run, cache=arguments.cache)
+    groups, info = changes_at(arguments.run, cache=arguments.cache)
     if arguments.other is None:
         data = {"groups": [group.as_dict() for group in groups]}
         put(Output(listed(groups, every=arguments.all), data), as_json=arguments.json)
         return 0
-    others = changes_at(arguments.other, cache=arguments.cache)
+    others, its_info = changes_at(arguments.other, cache=arguments.cache)
+    settings = settings_between(info, its_info)
     sides = {arguments.run: only_in(groups, others), arguments.other: only_in(others, groups)}
-    text = "".join(f"only in {name}\n{listed(groups, every=arguments.all)}" for name, groups in sides.items())
+    text = f"settings from {arguments.run} to {arguments.other}\n"
+    text += "".join(f"  {one}\n" for one in settings or ["no recorded one differs"])
+    text += "".join(f"only in {name}\n{listed(one, every=arguments.all)}" for name, one in sides.items())
     compared: dict[str, Any] = {
+        "settings": settings,
         "only": [
             {"run": name, "groups": [group.as_dict() for group in groups]} for name, groups in sides.items()
-        ]
+        ],
     }
     put(Output(text, compared), as_json=arguments.json)
     return 0
 
 
-def changes_at(path: str, *, cache: bool) -> list[ChangeGroup]:
-    """Return the changes of the run in a directory.
+def changes_at(path: str, *, cache: bool) -> tuple[list[ChangeGroup], RunInfo]:
+    """Return the changes of the run in a directory, and how it was started.
 
     Raises:
         LogDirectoryError: Not a directory, or one that cannot be listed.
@@ -62,7 +68,8 @@ def changes_at(path: str, *, cache: bool) -> list[ChangeGroup]:
     from stepscope import store
 
     with store.open(path, cache=cache) as log:
-        return run_at(log, path).changes()
+        stored = run_at(log, path)
+        return stored.changes(), stored.info
 
 
 def run_at(log: Log, path: str) -> StoredRun:

@@ -128,12 +128,18 @@ def _attempts(infos: Mapping[int, RunInfo], begun: Places, ended: Places) -> Ite
             why = f": {old.reason}" if old.reason else ""
             yield Event("attempt", f"attempt {before} {old.status}{why}", last, last_wall)
         if old is not None and new is not None:
-            settings = list(_differing(flatten(old.config), flatten(new.config)))
-            settings += list(_differing({"ranks": old.world_size}, {"ranks": new.world_size}))
-            for text in settings:
+            for text in settings_between(old, new):
                 yield Event("setting", text, step, wall)
             for text in _code(old, new):
                 yield Event("code", text, step, wall)
+
+
+def settings_between(old: RunInfo, new: RunInfo) -> list[str]:
+    """Return the settings in which two attempts or runs differ, each with both values."""
+    return [
+        *_differing(flatten(old.config), flatten(new.config)),
+        *_differing({"ranks": old.world_size}, {"ranks": new.world_size}),
+    ]
 
 
 def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:

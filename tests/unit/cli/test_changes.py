@@ -49,9 +49,25 @@ def test_a_change_is_told_in_python_on_the_command_line_and_over_http(runs, caps
 
 def test_two_runs_are_told_apart(runs, capsys):
     assert main(["changes", str(runs / "a"), str(runs / "b"), "--no-cache"]) == 0
-    first, sentence, second, nothing = capsys.readouterr().out.splitlines()
+    settings, none, first, sentence, second, nothing = capsys.readouterr().out.splitlines()
+    assert (settings, none) == (f"settings from {runs / 'a'} to {runs / 'b'}", "  no recorded one differs")
     assert (first, second, nothing) == (f"only in {runs / 'a'}", f"only in {runs / 'b'}", "  nothing changed")
     assert sentence.strip().startswith(SENTENCE)
+
+
+def test_settings_that_differ_explain_two_runs_in_which_nothing_changed(tmp_path, capsys):
+    for name, clip in (("a", 0.2), ("b", 0.1)):
+        with ss.Run(tmp_path / name, config={"lr": 1e-3, "ppo": {"clip": clip}}, card=False) as run:
+            for step in run.steps(range(3)):
+                run.scalar("reward", step)
+    names = [str(tmp_path / name) for name in "ab"]
+    assert main(["changes", *names, "--no-cache"]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        f"settings from {names[0]} to {names[1]}",
+        "  ppo.clip 0.2 → 0.1",
+    ]
+    assert main(["changes", *names, "--no-cache", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["settings"] == ["ppo.clip 0.2 → 0.1"]
 
 
 def test_a_directory_with_several_runs_is_refused(runs, capsys):

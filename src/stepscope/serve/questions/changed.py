@@ -12,6 +12,7 @@ from stepscope.serve.questions.answer import Answer, Table
 from stepscope.serve.questions.declare import question
 from stepscope.serve.questions.desk import Desk
 from stepscope.serve.questions.runs import Run
+from stepscope.store.changes import settings_between
 from stepscope.text import counted, scrub_text
 
 if TYPE_CHECKING:
@@ -33,7 +34,12 @@ def changes(
     than = desk.run(other)
     others = than.changes()
     sides = {stored.name: only_in(groups, others), than.name: only_in(others, groups)}
-    lines = tuple(line for name, groups in sides.items() for line in _counted(f"only in {name}", groups))
+    settings = settings_between(stored.info, than.info)
+    lines: tuple[str, ...] = (
+        f"settings from {stored.name} to {than.name}: "
+        + (scrub_text("; ".join(settings)) if settings else "no recorded one differs"),
+    )
+    lines += tuple(line for name, groups in sides.items() for line in _counted(f"only in {name}", groups))
     tables = [
         table for name, groups in sides.items() for table in _tables(f"only in {name}", groups, side=side)
     ]
