@@ -259,3 +259,38 @@ def test_a_click_anywhere_in_a_row_opens_its_run(opened):
     row = page.get_by_role("group", name="Table of runs").get_by_role("row").filter(has_text="adam-1")
     row.get_by_role("cell").nth(3).click()
     page.wait("() => location.hash.includes('q=run:adam-1')")
+
+
+def test_runs_that_repeat_configurations_open_on_these(tmp_path, serve, watch, write):
+    """The unit is the configuration; a choice of the table is kept."""
+    for rate in (0.1, 0.2, 0.3):
+        for seed in range(3):
+            values = {"eval/loss": [3.0, rate + 0.001 * seed if (rate, seed) != (0.3, 2) else float("nan")]}
+            write(tmp_path / f"r{rate}-s{seed}", values, config={"rate": rate, "seed": seed})
+    page = watch(serve(tmp_path), "#/overview")
+    page.get_by_text("3 configurations of 9 runs").wait_for()
+    shown = page.get_by_role("group", name="How runs are shown")
+    assert shown.get_by_role("button", pressed=True).inner_text() == "Configurations"
+    page.get_by_text("1 run not finite").wait_for()
+    page.get_by_text("0.101 ± 0.001", exact=False).wait_for()
+    shown.get_by_role("button", name="Table").click()
+    page.get_by_role("group", name="Table of runs").wait_for()
+    page.page.reload()
+    page.get_by_role("group", name="Table of runs").wait_for()
+
+
+def test_runs_that_match_no_query_are_not_missed_while_the_log_is_read(server, watch):
+    page = watch(server).page
+    reading = {"files_done": 1, "files_total": 9, "bytes_done": 1, "bytes_total": 9}
+
+    def still_reading(route):
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "loading": reading})
+
+    page.route("**/api/v1/changes*", still_reading)
+    for name in ("overview", "scalars"):
+        page.goto(f"{server.url}/#/{name}?q=name:later")
+        page.get_by_text("Reading the log directory", exact=True).wait_for()
+        assert page.get_by_text("No run matches").count() == 0
+    page.unroute("**/api/v1/changes*")
+    page.get_by_text("No run matches the query").wait_for()

@@ -13,6 +13,7 @@ import numpy as np
 from stepscope.events.hparams import EXPERIMENT_TAG
 from stepscope.health.ring import median
 from stepscope.names.kinds import measure_of
+from stepscope.names.seeds import is_seed
 from stepscope.reading import Problem
 from stepscope.serve.feed import Feed
 from stepscope.serve.run_series import StepTag, step_tags
@@ -20,6 +21,7 @@ from stepscope.serve.types import RunSummary, StepNote, StepTime
 from stepscope.store import charts
 from stepscope.store.captures import stolen_seconds
 from stepscope.store.charts import measured
+from stepscope.store.info import flatten
 from stepscope.store.run import RECENT
 from stepscope.text import plain_line
 
@@ -124,6 +126,7 @@ def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSum
         colour=note.colour,
         step_notes=[StepNote(mark.step, mark.text) for mark in note.steps],
         config=info.config,
+        seeds=[key for key in flatten(info.config) if is_seed(key)],
         problems=problems_of(run.problems, log),
         overhead_ratio=costs.ratio,
         profiles_ratio=costs.profiles_ratio,

@@ -97,6 +97,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     step_notes: list[StepNote]
     """In the order of their steps."""
     config: dict[str, Any]
+    seeds: list[str]
+    """Settings of it that are seeds by their names, with dots between the names of nested ones."""
     problems: list[Problem]
     overhead_ratio: float | None
     """Share of the run's time so far that recording took on the training thread, profiles included."""

@@ -10,7 +10,7 @@ from stepscope.serve.types import Changes, LogSummary, RunSummary
 
 def run(name, *, step=None):
     nothing = dict.fromkeys(RunSummary.__struct_fields__)
-    lists = {"tags": [], "labels": [], "config": {}, "problems": [], "step_notes": []}
+    lists = {"tags": [], "labels": [], "config": {}, "seeds": [], "problems": [], "step_notes": []}
     counts = {"attempts": 1, "writers": 1, "points": 0, "note": "", "archived": False, "colour": None}
     return RunSummary(
         **{**nothing, **lists, **counts, "name": name, "base": name, "state": "running", "step": step}

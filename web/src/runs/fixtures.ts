@@ -20,6 +20,7 @@ export function runOf(name: string, extra: Partial<RunSummary> = {}): RunSummary
     tags: ["loss"],
     labels: [],
     config: {},
+    seeds: [],
     problems: [],
     overhead_ratio: null,
     profiles_ratio: null,

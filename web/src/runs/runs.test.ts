@@ -1,11 +1,20 @@
 import { describe, expect, it } from "vitest";
-import type { Changes, Chart } from "../server/api";
+import type { Changes, Chart, RunSummary } from "../server/api";
 import { EMPTY, applyChanges, byName, linesOf } from "./catalog";
-import { configBrief, configText, countOf, differenceText, differences, flatten } from "./config";
+import {
+  configBrief,
+  configText,
+  countOf,
+  differenceText,
+  areSeeds,
+  differences,
+  flatten,
+  repeated,
+} from "./config";
 import { facts } from "./facts";
 import { runOf } from "./fixtures";
 import { order } from "./order";
-import { keyCharts, rankingChart } from "../series/pick";
+import { firstCharts, keyCharts, rankingChart } from "../series/pick";
 import { parseFilter, sectionsOf } from "../scalars/sections";
 import { matchScore } from "../parts/search";
 import { evidence, headline, losses } from "../overview/verdict";
@@ -97,6 +106,20 @@ describe("config", () => {
       ["lr", [1e-4, 3e-4, 1e-3]],
     ]);
     expect(differenceText(found[1]!)).toBe("1e-4, 3e-4, 0.001");
+  });
+  it("are repeated where most differ in seeds alone", () => {
+    const run = (config: Record<string, unknown>): RunSummary => runOf("r", { config, seeds: ["opt.seed"] });
+    const seeded = (lr: number, seed: number): RunSummary => run({ opt: { seed }, lr });
+    expect(repeated([seeded(1, 0), seeded(1, 1), seeded(2, 0), seeded(2, 1)])).toBe(true);
+    expect(repeated([seeded(1, 0), run({ lr: 1, opt: { seed: 1 } }), seeded(2, 0)])).toBe(true);
+    expect(repeated([seeded(1, 0), seeded(1, 1)])).toBe(false); // one configuration is no sweep
+    expect(repeated([seeded(1, 0), seeded(1, 1), seeded(2, 0), seeded(3, 0)])).toBe(false);
+    expect(repeated([run({}), run({}), run({})])).toBe(false);
+    expect(areSeeds([seeded(1, 0), seeded(1, 1)])).toBe(true);
+    expect(areSeeds([seeded(1, 0), seeded(2, 1)])).toBe(false);
+    expect(areSeeds([seeded(1, 0), seeded(1, 0)])).toBe(false); // what differs is no chance between seeds
+    expect(areSeeds([run({ opt: { seed: 1 } }), run({ opt: { seed: 2 } })])).toBe(true);
+    expect(areSeeds([run({}), run({})])).toBe(false);
   });
   it("counts runs without the key, and ignores runs without any config", () => {
     const [only] = differences([{ a: 1 }, { a: 2 }, { b: 1 }, {}]).filter(({ key }) => key === "a");
@@ -195,6 +218,15 @@ describe("charts", () => {
   it("are those that people record where none says how it learns", () => {
     expect(ids(keyCharts(others, 3))).toEqual(["zebra", "step_time", "gpu0"]);
     expect(rankingChart(others)!.id).toBe("zebra");
+  });
+  it("show details on the first screen only where little else is recorded", () => {
+    const first = keyCharts([...others, ...learning], 99);
+    expect(ids(firstCharts(first))).toEqual(
+      "a_loss accuracy b_loss c_loss step_time gpu0 f1 zebra gpu1".split(" "),
+    );
+    expect(ids(firstCharts(first, 2))).toEqual(["a_loss", "accuracy"]);
+    const few = others.filter(({ tier }) => tier !== "running");
+    expect(ids(firstCharts(keyCharts(few, 99)))).toEqual(["zebra", "layer", "count"]);
   });
   it("leave out what says nothing", () =>
     expect(ids(keyCharts(learning, 2, ({ id }) => id === "a_loss"))).toEqual(["b_loss", "accuracy"]));

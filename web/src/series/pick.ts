@@ -22,6 +22,12 @@ export function keyCharts(
   return [...new Set(picked)].slice(0, most);
 }
 
+/** Of charts in that order the first ones; details fill no screen: they come only where little else is recorded. */
+export function firstCharts(charts: readonly Chart[], most = 12): Chart[] {
+  const telling = charts.filter(({ tier }) => tier !== "detail");
+  return (telling.length < FIRST ? charts.slice(0, FIRST) : telling).slice(0, most);
+}
+
 function oneOfEach(charts: readonly Chart[]): Chart[] {
   return charts.filter(({ role }, at) => charts.findIndex((chart) => chart.role === role) === at);
 }

@@ -279,8 +279,10 @@ const COMPARE = {
   same: flag("same"),
 };
 
-export const BOARDS = ["table", "configurations", "importance", "scatter", "parallel", "matrix"] as const;
+/** "": the configurations where runs repeat them, else the table. */
+export const BOARDS = ["", "table", "configurations", "importance", "scatter", "parallel", "matrix"] as const;
 export type Board = (typeof BOARDS)[number];
+export type ShownBoard = Exclude<Board, "">;
 
 /** How figures of many runs are read, and how they are shown. */
 const BOARD = {

@@ -107,7 +107,7 @@ def test_texts_and_json_of_commands_fit() -> None:
 
 def summary(facts: dict[str, object]) -> RunSummary:
     base: dict[str, object] = dict.fromkeys(RunSummary.__struct_fields__)
-    base |= {"tags": [], "labels": [], "step_notes": [], "problems": [], "config": {}}
+    base |= {"tags": [], "labels": [], "step_notes": [], "problems": [], "config": {}, "seeds": []}
     base |= {"name": "r", "base": "r", "state": "finished", "note": "", "archived": False}
     return RunSummary(**{**base, **facts})  # type: ignore[arg-type]
 
