@@ -324,6 +324,42 @@ def test_only_what_is_beyond_the_spread_is_called_better_or_worse(tmp_path, serv
     assert page.locator("svg.bad").count() == 1
 
 
+def test_seeds_of_one_configuration_have_no_winner_however_far_they_are_apart(tmp_path, serve, watch, write):
+    """How fast they are is no chance between seeds, and is still told."""
+    for seed, loss in enumerate((1.0, 0.5)):
+        values = {"train/loss": [loss + 1 / (1 + step) for step in range(60)]}
+        values["speed/step_time_ms"] = [10.0 + 10 * seed] * 60
+        write(tmp_path / f"s{seed}", values, config={"lr": 0.1, "model": {"seed": seed}})
+    page = watch(serve(tmp_path), "#/compare?a=run:s0&b=run:s1")
+    page.ready()
+    lead = page.get_by_role("region", name="Largest difference")
+    lead.get_by_text("Config differs in").wait_for()
+    text = lead.inner_text()
+    assert "model.seed 0 → 1" in text
+    assert "runs of one configuration with other seeds" in text
+    assert "speed/step_time" in text, "that difference is real"
+    assert card(page, "train/loss").locator(".readout").locator(".bad, .ok").count() == 0
+    page.get_by_role("region", name="Both sides").get_by_text("may be chance between seeds").wait_for()
+    page.open("#/compare?a=run:s0&b=run:s1&part=figures")
+    for name, verdict in (("train/loss", "may be chance between seeds"), ("speed/step_time", "worse")):
+        row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=name))
+        row.get_by_text(verdict, exact=True).wait_for()
+
+
+def test_a_difference_is_one_notation_and_its_verdict_is_whole_at_1280(tmp_path, serve, watch, write):
+    write(tmp_path / "a", {"eval/loss": [1.0, 0.1]}, config={"lr": 0.1})
+    write(tmp_path / "b", {"eval/loss": [2.0, 1.6]}, config={"lr": 0.1})
+    page = watch(serve(tmp_path), "#/compare?a=run:a&b=run:b")
+    page.page.set_viewport_size({"width": 1280, "height": 800})
+    strip = page.get_by_role("region", name="Both sides")
+    word = strip.get_by_text("too few values to tell")
+    word.wait_for()
+    assert word.evaluate("one => one.scrollWidth <= one.clientWidth")
+    assert "+1,500\N{NO-BREAK SPACE}%" in strip.inner_text()
+    assert "\N{MULTIPLICATION SIGN}" not in page.locator("main").inner_text()
+    page.get_by_text("Every setting of the config is the same").wait_for()
+
+
 def test_a_side_has_one_colour_in_the_rail_and_in_every_chart(opened):
     page = opened("#/compare?a=run:slow-1&b=run:fast-1")
     page.ready()

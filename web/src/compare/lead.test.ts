@@ -2,7 +2,17 @@ import { describe, expect, it } from "vitest";
 import type { Chart } from "../server/api";
 import { lineOf } from "../runs/fixtures";
 import { sideLine, type SideLine, type Track } from "../runs/sidelines";
-import { judge, judgedAs, leadOf, lostOf, ordered, sharedOf, withoutLead } from "./lead";
+import {
+  byChance,
+  judge,
+  judgedAs,
+  leadOf as leadOfVerdict,
+  lostOf,
+  ordered,
+  sharedOf,
+  withoutLead,
+} from "./lead";
+import { verdictOf } from "./words";
 
 const chart = (title: string, more: Partial<Chart> = {}): Chart => ({
   id: title,
@@ -30,6 +40,8 @@ const track = (title: string, more: Partial<Chart> = {}): Track => ({
   a: [],
   b: [],
 });
+const leadOf = (of: Track, a: SideLine | null, b: SideLine | null): ReturnType<typeof leadOfVerdict> =>
+  leadOfVerdict(of, judge(of, a, b));
 const STEPS = Array.from({ length: 32 }, (_, at) => at * 10);
 const side = (...runs: ((step: number) => number)[]): SideLine =>
   sideLine(
@@ -243,5 +255,22 @@ describe("the verdict on a metric", () => {
     expect(judgedAs(read, noise).verdict).toBe("noise");
     expect(judgedAs(read, null).verdict).toBe("unknown");
     expect(judgedAs({ ...read, verdict: "same" }, null).verdict).toBe("same");
+  });
+});
+
+describe("one configuration with other seeds", () => {
+  const [a, b] = [side(() => 2), side(() => 1)];
+  const said = (of: Track): string => verdictOf(byChance(of, judge(of, a, b)!).delta).word;
+  it("has no winner in how it learns, however clear the difference is", () => {
+    const loss = track("loss", { tier: "learning" });
+    expect(verdictOf(judge(loss, a, b)!.delta).word).toBe("better");
+    expect(said(loss)).toBe("may be chance between seeds");
+    expect(leadOfVerdict(loss, byChance(loss, judge(loss, a, b)!))).toBeNull();
+  });
+  it("may run faster, which seeds do not change", () =>
+    expect(said(track("step_time", { tier: "running" }))).toBe("better"));
+  it("is the same where it is the same", () => {
+    const loss = track("loss", { tier: "learning" });
+    expect(byChance(loss, judge(loss, a, a)!).delta.verdict).toBe("same");
   });
 });

@@ -73,11 +73,16 @@ export function judge(track: Track, a: SideLine | null, b: SideLine | null): Jud
   };
 }
 
+/** The verdict where both sides are one configuration: seeds can make how it learns differ, but not how it runs. */
+export function byChance(track: Track, judged: Judgement): Judgement {
+  if (judged.delta.verdict === "same" || track.chart.tier === "running") return judged;
+  return { ...judged, delta: { ...judged.delta, verdict: "noise", of: "seeds" } };
+}
+
 const BEYOND: ReadonlySet<Verdict> = new Set<Verdict>(["better", "worse", "changed"]);
 
 /** A difference that may lead: a result, beyond the spread, and not small; null: it is none. */
-export function leadOf(track: Track, a: SideLine | null, b: SideLine | null): Lead | null {
-  const judged = judge(track, a, b);
+export function leadOf(track: Track, judged: Judgement | null): Lead | null {
   if (!judged || !isFound(track) || !BEYOND.has(judged.delta.verdict)) return null;
   const { ratio } = judged.delta;
   return ratio !== null && Math.abs(ratio) < LEAST_RATIO ? null : { track, ...judged };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Sweep, SweepRow } from "../server/api";
-import { areSeeds, seedsOf, settles } from "./seeds";
+import { seedsOf, settles } from "./seeds";
 
 const row = (runs: string[], mean: number, spread: number | null): SweepRow => ({
   name: runs[0]!,
@@ -42,7 +42,6 @@ describe("seeds", () => {
     expect(settles(seedsOf(sweep([rows[0]!, row(["b0", "b1"], 0.98, 0.05)]), "a0", "b0")!)).toBe(false));
   it("are not offered within one configuration, or where one ran once", () => {
     expect(seedsOf(sweep(rows), "a0", "a1")).toBeNull();
-    expect(areSeeds(sweep(rows), "a0", "a1")).toBe(true);
     expect(seedsOf(sweep(rows), "a0", "c0")).toBeNull();
   });
 });

@@ -18,10 +18,6 @@ export function seedsOf(sweep: Sweep, a: string, b: string): Seeds | null {
   return delta && { a: rowA.runs, b: rowB.runs, delta };
 }
 
-/** Whether two runs are seeds of one configuration. */
-export const areSeeds = (sweep: Sweep, a: string, b: string): boolean =>
-  sweep.rows.some(({ runs }) => runs.includes(a) && runs.includes(b));
-
 /** Whether the seeds tell the sides apart. */
 export const settles = ({ delta }: Seeds): boolean => delta.verdict === "better" || delta.verdict === "worse";
 

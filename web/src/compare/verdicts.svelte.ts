@@ -1,4 +1,5 @@
 /** The verdict on each metric that both sides have, found once for all that shows it. */
+import { areSeeds } from "../runs/config";
 import { SIDES } from "../runs/sides";
 import { sideLine, tracksOf, type SideLine, type Track } from "../runs/sidelines";
 import { keyCharts } from "../series/pick";
@@ -6,7 +7,7 @@ import type { Delta } from "../series/reading";
 import { app } from "../state/app.svelte";
 import { compare } from "../state/compare.svelte";
 import { figures } from "../state/figures.svelte";
-import { judge, judgedAs, sharedOf, type Judgement } from "./lead";
+import { byChance, judge, judgedAs, sharedOf, type Judgement } from "./lead";
 
 /** Series that are looked at, those that say most first. */
 const MOST = 40;
@@ -31,7 +32,16 @@ class Verdicts {
   readonly sides = $derived(
     this.tracks.map((track) => ({ track, ...this.#sides(track, this.shared, "shared") })),
   );
-  readonly judged = $derived(new Map(this.sides.map(({ track, a, b }) => [track.id, judge(track, a, b)])));
+  /** Whether both sides are one configuration with other seeds. */
+  readonly seeds = $derived(areSeeds(compare.runs.map(({ main }) => main)));
+  readonly judged = $derived(
+    new Map(this.sides.map(({ track, a, b }) => [track.id, this.#judge(track, a, b)])),
+  );
+
+  #judge(track: Track, a: SideLine | null, b: SideLine | null): Judgement | null {
+    const judged = judge(track, a, b);
+    return judged && this.seeds ? byChance(track, judged) : judged;
+  }
 
   #sides(track: Track, upTo: number | null, reader: "shared" | "upto") {
     const of = (lines: Track["a"]): SideLine | null =>
@@ -44,7 +54,7 @@ class Verdicts {
     const known = this.judged.get(track.id);
     if (known !== undefined) return known;
     const { a, b } = at ?? this.#sides(track, null, "upto");
-    return judge(track, a, b);
+    return this.#judge(track, a, b);
   }
 
   /** A difference as it is read somewhere, with the verdict on its metric. */

@@ -16,19 +16,16 @@ const TONES: Partial<Record<Verdict, Tone>> = { better: "ok", worse: "bad" };
 
 /** How a difference reads, and the colour of that. */
 export function verdictOf({ verdict, of }: Delta): { word: string; tone: Tone } {
+  const noise = { runs: WORDS.noise, steps: "within the steps' noise", seeds: "may be chance between seeds" };
   return {
-    word: verdict === "noise" && of === "steps" ? "within the steps' noise" : WORDS[verdict],
+    word: verdict === "noise" ? noise[of ?? "runs"] : WORDS[verdict],
     tone: TONES[verdict] ?? "",
   };
 }
 
-/** From here on how many times reads better than how many percent more. */
-const MANY = 10;
-
-/** A share with its sign; a dash where there is nothing to be a share of. */
+/** A difference as a share, with its sign; a dash where there is nothing to be a share of. */
 export function change(ratio: number | null): string {
   if (ratio === null) return NOTHING;
-  if (ratio >= MANY) return `× ${figure(1 + ratio, 3)}`;
   return `${ratio > 0 ? "+" : ""}${percent(ratio)}`;
 }
 

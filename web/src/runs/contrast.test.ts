@@ -27,3 +27,9 @@ describe("environment", () => {
     ).toEqual({ host: "n1", python: "3.11", torch: "2.9" });
   });
 });
+
+it("rounds what was sampled where there is little room, and still tells it apart", () => {
+  const row = (a: number, b: number): unknown => contrast([{ lr: a }], [{ lr: b }], 3)[0];
+  expect(row(0.123456, 0.234567)).toMatchObject({ a: "0.123", b: "0.235", same: false });
+  expect(row(0.123456, 0.123457)).toMatchObject({ a: "0.123456", b: "0.123457", same: false });
+});

@@ -1,5 +1,5 @@
 /** Facts of two sides by key: what each side says, and whether they say the same. */
-import { configText } from "./config";
+import { configBrief, configText } from "./config";
 import { count } from "../format/number";
 
 export interface Contrast {
@@ -13,29 +13,33 @@ export interface Contrast {
 /** Rows of every key, in the order of their names.
  *
  * @param a: Flat facts of the runs of a side.
+ * @param digits: Of numbers that were sampled, where there is little room; null: all.
  */
 export function contrast(
   a: readonly Record<string, unknown>[],
   b: readonly Record<string, unknown>[],
+  digits: number | null = null,
 ): Contrast[] {
   const keys = [...new Set([...a, ...b].flatMap((facts) => Object.keys(facts)))].sort((p, q) =>
     p.localeCompare(q, "en", { numeric: true }),
   );
   return keys.map((key) => {
     const values = new Set([...a, ...b].map((facts) => JSON.stringify(facts[key]) ?? ""));
-    return {
-      key,
-      a: valuesText(a.map((facts) => facts[key])),
-      b: valuesText(b.map((facts) => facts[key])),
-      same: values.size <= 1,
-    };
+    const text = (side: readonly Record<string, unknown>[], most: number | null): string =>
+      valuesText(
+        side.map((facts) => (most === null ? configText(facts[key]) : configBrief(facts[key], most))),
+      );
+    const [same, short] = [values.size <= 1, [text(a, digits), text(b, digits)] as const];
+    // What differs is shown to differ.
+    const [textA, textB] = same || short[0] !== short[1] ? short : [text(a, null), text(b, null)];
+    return { key, a: textA, b: textB, same };
   });
 }
 
 /** The distinct values with how many runs have each; one alone stands without a number. */
-function valuesText(values: readonly unknown[]): string {
+function valuesText(values: readonly string[]): string {
   const counts = new Map<string, number>();
-  for (const value of values) counts.set(configText(value), (counts.get(configText(value)) ?? 0) + 1);
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
   if (counts.size <= 1) return [...counts.keys()][0] ?? configText(undefined);
   return [...counts].map(([text, number]) => `${text} (${count(number)})`).join(", ");
 }

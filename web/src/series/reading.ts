@@ -134,8 +134,8 @@ export interface Delta {
   ratio: number | null;
   /** Standard error of the difference; null: not known. */
   error: number | null;
-  /** What that error is of: the spread of runs, or of the values of single runs along their steps. */
-  of: "runs" | "steps" | null;
+  /** What is not exceeded: the spread of runs, that of the values of single runs along their steps, or what seeds do. */
+  of: "runs" | "steps" | "seeds" | null;
   verdict: Verdict;
 }
 
