@@ -86,6 +86,21 @@ def test_axe_finds_nothing(opened, axe, run, tmp_path):
     axe(page)
 
 
+def test_on_a_phone_what_is_wrong_is_scrolled_away_with_the_page(runs, serve_long, watch):
+    page = watch(serve_long(runs))
+    page.page.set_viewport_size({"width": 390, "height": 844})
+    page.open("#/scalars?q=run:saturated")
+    page.ready()
+    bar = page.get_by_role("complementary", name="What is wrong with saturated")
+    bar.wait_for()
+    assert bar.evaluate("one => one.closest('main') === null"), "it moves nothing where it comes late"
+    page.page.reload()
+    bar.wait_for()
+    assert bar.evaluate("one => one.closest('main') !== null && getComputedStyle(one).position === 'static'")
+    page.page.locator("main").evaluate("one => one.scrollTo(0, 400)")
+    page.wait("() => document.querySelector('aside.blame').getBoundingClientRect().bottom < 60")
+
+
 def test_findings_are_asked_for_once(runs, serve_long, watch):
     page = watch(serve_long(runs))
     asked = []
