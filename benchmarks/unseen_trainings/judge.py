@@ -71,6 +71,14 @@ ANSWERS: dict[str, set[str]] = {
     "cold_average": {"evaluation-unlike-training", "constant-output"},
     "one_expert": {"dead-experts"},
     "reward_is_hacked": {"evaluation-collapsed", "worse-than-best", "return-collapsed"},
+    "softmax_twice": {"loss-unlike-score"},
+    "values_run_away": {"loss-not-decreasing", "loss-part-diverges", "values-diverge"},
+    "sorted_by_class": {"evaluation-unlike-training", "data-not-shuffled"},
+    "rate_a_thousandth": {"loss-not-decreasing", "rate-too-small"},
+    "forgets_what_it_knew": {"worse-than-best", "evaluation-collapsed", "evaluation-unlike-training"},
+    "code_says_nothing": {"posterior-collapse"},
+    "underflows": {"gradient-stopped", "unchanged-tensor", "vanishing-gradient"},
+    "percent_after_resume": {"unit-changed", "attempt-discontinuous"},
 }
 """The rules that name the cause of each planted fault."""
 
