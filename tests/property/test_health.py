@@ -155,7 +155,9 @@ def test_a_verdict_names_every_rule_once(series):
 def test_a_gate_opens_after_so_many_and_stays_open_until_so_many_are_good(bad, opens, closes):
     from stepscope.health.gate import AlarmGate
 
-    changes = AlarmGate(opens=opens, closes=closes).run(np.array(bad))
+    gate = AlarmGate(opens=opens, closes=closes)
+    effects = [gate.see(each) for each in bad]
+    changes = [(index, effect) for index, effect in enumerate(effects) if effect is not None]
     assert [change for _, change in changes] == ["open", "close"] * (len(changes) // 2) + ["open"] * (
         len(changes) % 2
     )

@@ -30,6 +30,11 @@ FEW = 5
 FELL = 0.2
 """Share of its first level by which such a series must have fallen before a rise is told."""
 CHANCE = 1e-4
+MOST = 80
+"""First points of which the trend is asked."""
+EVENLY = 0.5
+"""Part of the fall of the first half that the second one has if a series falls evenly: a fall whose half-life
+is longer than half of the points had little of itself before the first one."""
 
 
 def limit_of(first: float, lowest: float) -> float:
@@ -120,6 +125,8 @@ class FewPoints:
         self._path: deque[tuple[float, int]] = deque(maxlen=KEPT)
         """The points since the lowest level."""
         self._levels: deque[float] = deque(maxlen=KEPT)
+        self._values: list[float] = []
+        """The first points."""
         self._lowest, self._lowest_step = inf, 0
         self._above: int | None = None
         self._high = 0
@@ -139,9 +146,23 @@ class FewPoints:
         start = upper_median(np.array(self._first))
         return self._lowest < min(min(self._first), start - FELL * abs(start))
 
+    @property
+    def crept(self) -> float:
+        """Share by which it fell evenly, as fast at the end as at first; 0 if it did not.
+
+        A loss that has its fall behind it slows down.
+        """
+        levels, half = self._levels, len(self._levels) // 2
+        before, after = levels[0] - levels[half], levels[half] - levels[-1]
+        if not before > 0 or after < EVENLY * before or rise_chance(-np.array(self._values)) >= CHANCE:
+            return 0.0
+        return (before + after) / abs(levels[0])
+
     def see(self, value: float, step: int, wall: float) -> Rise | None:
         """Take a point; return the rise that it completes, None if there is none."""
         self.count += 1
+        if len(self._values) < MOST:
+            self._values.append(value)
         self._recent.append((value, step))
         self._path.append((value, step))
         if len(self._first) < FEW:

@@ -7,7 +7,7 @@ portions in which it came, so that a run is judged in the same way while it trai
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf, nan
 
@@ -32,6 +32,9 @@ READINGS_S = 10.0
 """Seconds in which a run that records waits for a processor has recorded some: twice their interval."""
 WORSE = 0.02
 """Relative amount by which later evaluations may be worse and still count as holding."""
+
+Noted = tuple[list[float], list[float]]
+"""Times and values of a series."""
 
 
 @dataclass
@@ -152,12 +155,12 @@ class Context:
         self._hints: dict[str, dict[str, tuple[float, str]]] = {}
         self._losses: dict[Stream, History] = {}
         self._metrics: dict[Stream, History] = {}
-        self._rates: dict[Stream, tuple[list[float], list[float]]] = {}
+        self._rates: dict[Stream, Noted] = {}
         self._evaluated: dict[str, list[float]] = {}
-        self._updates: dict[Stream, tuple[list[float], list[float]]] = {}
+        self._updates: dict[Stream, Noted] = {}
         self._gradients: dict[Stream, Signs] = {}
         self._weights: dict[Stream, Signs] = {}
-        self._held: dict[Stream, tuple[list[float], list[float]]] = {}
+        self._held: dict[Stream, Noted] = {}
         self._parts: dict[Stream, History] = {}
         self._begun = inf
         self._recorded: dict[tuple[str, str], float] = {}
@@ -219,31 +222,17 @@ class Context:
         """Return the first of these kinds that the run is known to be by a time, None if none applies."""
         return next((kind for kind in kinds if kind in self.kinds and self.kinds[kind][0] <= wall), None)
 
-    def beginnings(self, stream: Stream, wall: float) -> int:
-        """Return how often a series has started over by a time."""
-        return self.restarts.beginnings(stream, wall)
-
     def records(self, role: str, run: str, wall: float) -> bool:
         """Return whether the run had recorded a series of a role by a time."""
         return self._recorded.get((run, role), inf) <= wall
 
     def rate(self, run: str, wall: float) -> float | None:
         """Return the largest learning rate of the run at a time, None if none is recorded."""
-        rates = [
-            values[bisect_left(walls, wall) - 1]
-            for stream, (walls, values) in self._rates.items()
-            if stream.run == run and walls and walls[0] < wall
-        ]
-        return largest(rates)
+        return largest(values[end - 1] for values, end in _before(self._rates, run, wall))
 
     def largest_rate(self, run: str, wall: float) -> float | None:
         """Return the largest learning rate that the run had before a time."""
-        rates = [
-            largest(values[: bisect_left(walls, wall)])
-            for stream, (walls, values) in self._rates.items()
-            if stream.run == run and walls and walls[0] < wall
-        ]
-        return largest(rates)
+        return largest(largest(values[:end]) for values, end in _before(self._rates, run, wall))
 
     def rescheduled(self, run: str, since: float, until: float) -> bool:
         """Return whether a learning rate of the run changed between two times."""
@@ -284,12 +273,7 @@ class Context:
 
     def update(self, run: str, wall: float) -> float | None:
         """Return the largest update ratio of a layer at a time, None if none is recorded."""
-        ratios = [
-            values[bisect_left(walls, wall) - 1]
-            for stream, (walls, values) in self._updates.items()
-            if stream.run == run and walls and walls[0] < wall
-        ]
-        return largest(ratios)
+        return largest(values[end - 1] for values, end in _before(self._updates, run, wall))
 
     def lacks_gradient(self, run: str, wall: float) -> bool:
         """Return whether every gradient norm before a time was 0, and there were some."""
@@ -364,6 +348,26 @@ class Context:
             right, all_good = right or metric, good and all_good is not False
         return right or bool(all_good)
 
+    def evaluated(self, run: str, since: float, until: float) -> int:
+        """Return the most points that a series of an evaluation has between two times, both included."""
+        return max(
+            (
+                bisect_right(walls, until) - bisect_left(walls, since)
+                for stream, (walls, _) in self._held.items()
+                if stream.run == run
+            ),
+            default=0,
+        )
+
+    def scores_stand(self, until: float) -> bool:
+        """Return whether scores of evaluations are known that never changed, though they could be better."""
+        scores = [
+            set(values[: bisect_right(walls, until)])
+            for stream, (walls, values) in self._held.items()
+            if stream.role == "metric" and not stream.lower_is_better and bisect_right(walls, until) > STILL
+        ]
+        return bool(scores) and all(len(values) == 1 and not values & {1.0, 100.0} for values in scores)
+
     def classifies(self, wall: float) -> bool:
         """Return whether a metric of a classifier was recorded before a time."""
         return any(
@@ -377,6 +381,13 @@ class Context:
                 return True
         evaluated = (h for s, h in self._losses.items() if s.split == "eval")
         return any(history.improves(-inf, wall) for history in evaluated)
+
+
+def _before(table: dict[Stream, Noted], run: str, wall: float) -> Iterator[tuple[list[float], int]]:
+    """Return what is noted of each series of a run, how much of it before a time; none that lack it."""
+    for stream, (walls, values) in table.items():
+        if stream.run == run and walls and walls[0] < wall:
+            yield values, bisect_left(walls, wall)
 
 
 def largest(values: Iterable[float | None]) -> float | None:

@@ -536,7 +536,7 @@ def _values_at(layers: list[Known], steps: NDArray[np.int64]) -> Floats:
 
 
 class InARow(Row):
-    """A row on values beyond a limit, ``samples`` times in a row; over once as many in a row are not."""
+    """A row on values beyond a limit, ``samples`` times in a row; over once ``calms`` in a row are not."""
 
     grouped = True
     name: ClassVar[str]
@@ -554,6 +554,14 @@ class InARow(Row):
         """Return how many it takes."""
         return self.limit("samples")
 
+    def calms(self, known: Known) -> int:
+        """Return how many in a row end it."""
+        return self.samples(known)
+
+    def curve(self, known: Known, run: RunFacts) -> tuple[NDArray[np.int64], Floats]:
+        """Return the steps and means that count."""
+        return known.facts.curve
+
     def excused(self, known: Known, since: int) -> bool:
         """Return whether something else shows that nothing is wrong, from a kept mean on."""
         return False
@@ -564,14 +572,14 @@ class InARow(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         """Look at the newest values."""
-        steps, means = known.facts.curve
+        steps, means = self.curve(known, run)
         count = self.samples(known)
         if len(means) < count:
             return None
         self.judged()
         bad = self.bad(known, means)
         onset = self.holding.get(known.stream)
-        if not (bad[-count:].all() if onset is None else bad[-count:].any()):
+        if not (bad[-count:].all() if onset is None else bad[-self.calms(known) :].any()):
             return None
         last = int(np.flatnonzero(bad)[-1])
         if onset is None:

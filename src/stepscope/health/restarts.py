@@ -72,7 +72,6 @@ class Restarts:
         self._joined: list[float] = []
         """When another part of the loss was first recorded, or was first other than 0."""
         self._beginnings: dict[Stream, Beginning] = {}
-        self._begun: dict[Stream, list[float]] = {}
         self._cuts: dict[Stream, list[tuple[int, bool]]] = {}
 
     def take(self, batch: StreamBatch) -> None:
@@ -151,7 +150,6 @@ class Restarts:
         begun.last_step = int(steps[-1])
         if cuts:
             self._cuts[stream] = sorted(cuts.items())
-            self._begun.setdefault(stream, []).extend(float(walls[index]) for index, _ in self._cuts[stream])
 
     def _go_on(self, begun: Beginning, chunk: Chunk, rows: slice, cuts: dict[int, bool]) -> None:
         """Take points among which the series does not start over, and note where a part of a loss came in.
@@ -169,10 +167,6 @@ class Restarts:
     def cuts(self, stream: Stream) -> list[tuple[int, bool]]:
         """Return where a series of the batch starts over, and whether its training does, too."""
         return self._cuts.get(stream, [])
-
-    def beginnings(self, stream: Stream, wall: float) -> int:
-        """Return how often a series has started over by a time."""
-        return bisect_right(self._begun.get(stream, []), wall)
 
     def moved(self, run: str, since: float, until: float) -> tuple[str, float, float] | None:
         """Return a setting that went one way from a time on, with its values then and now, or None."""

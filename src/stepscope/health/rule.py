@@ -100,8 +100,6 @@ class Rule(ABC):
     """Rules whose findings are its consequences while it holds."""
     grouped: ClassVar[bool] = False
     """Whether layers of one run in which the same is found are one finding."""
-    in_a_row: ClassVar[bool] = False
-    """Whether it takes several bad samples in a row: it then holds since the first of them."""
     defaults: ClassVar[Mapping[str, float]] = thresholds()
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
@@ -212,12 +210,9 @@ class Rule(ABC):
             values: The numbers that show it.
             severity: By default the rule's.
             about: Distinguishes findings of one rule about one stream.
-            since_step: The step since which it holds, if that can be told; by default the first of the
-                samples in a row if the rule takes several.
+            since_step: The step since which it holds, if that can be told.
             action: By default the rule's.
         """
-        if since_step is None and self.in_a_row:
-            since_step = at.first_step
         if self.context.unfit(self.unfit, at.wall) is not None:
             return
         if self.grouped:
@@ -367,61 +362,6 @@ def in_order(events: list[tuple[At, bool, Detail]]) -> list[tuple[At, bool, Deta
         latest[at.stream] = place = max(place, latest.get(at.stream, place))
         placed.append(((*place, at.stream.tag, rank_order(at.stream)), event))
     return [event for _, event in sorted(placed, key=lambda pair: pair[0])]
-
-
-class StreamWatch(ABC):
-    """The state that a rule keeps of one stream."""
-
-    @abstractmethod
-    def take(self, chunk: Chunk) -> None:
-        """Judge points."""
-
-    def follow(self, other: StreamWatch) -> None:  # noqa: B027  most begin with nothing
-        """Take the place of another, in a series that begins again while its training goes on."""
-
-
-class Ignored(StreamWatch):
-    """Judges nothing: only the context uses such a series."""
-
-    def take(self, chunk: Chunk) -> None:
-        """Look at nothing."""
-
-
-class PerStream(Rule):
-    """A rule that looks at each series by itself."""
-
-    splits: ClassVar[tuple[str | None, ...] | None] = None
-    """Which parts of the data it looks at; None: all."""
-    anew: ClassVar[bool] = False
-    """Whether it judges the folds, stages or tasks of one series separately."""
-
-    def __init__(self, limits: Mapping[str, float] | None = None) -> None:
-        super().__init__(limits)
-        self._watches: dict[Stream, StreamWatch] = {}
-
-    @abstractmethod
-    def watch(self, stream: Stream) -> StreamWatch:
-        """Return the judge of a series."""
-
-    def look(self, batch: StreamBatch) -> None:
-        """Hand every series to its watch."""
-        for chunk in batch.of(self.roles):
-            stream = chunk.stream
-            if self.splits is not None and stream.split not in self.splits:
-                continue
-            watch = self._watches.get(stream)
-            if watch is None:
-                watch = self._watches[stream] = self.watch(stream)
-            done = 0
-            for index, whole in self.context.cuts(chunk) if self.anew else ():
-                if index > done:
-                    watch.take(chunk.part(slice(done, index)))
-                self.close_all(At.row(chunk, index))
-                before, watch = watch, self.watch(stream)
-                if not whole:
-                    watch.follow(before)
-                self._watches[stream], done = watch, index
-            watch.take(chunk.part(slice(done, None)) if done else chunk)
 
 
 def finite(chunk: Chunk) -> Chunk:

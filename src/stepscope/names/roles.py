@@ -213,6 +213,10 @@ _BETWEEN = re.compile(r"[_\- ]")
 _PART = re.compile(r"loss|\bnll\b|perplexity|\bppl\b", re.IGNORECASE)
 _TERM = re.compile(r"(?:.*[/_])?(?:kld?|jsd?|divergence|penalty|recon\w*|reg\w*)(?:[/_].*)?", re.IGNORECASE)
 """Terms of a loss, of which one may grow while their sum falls."""
+_DIVERGENCE = re.compile(
+    r"(?:.*[/_])?(?:kld?|divergence)(?:[/_](?:div(?:ergence)?|mean|avg|total))?", re.IGNORECASE
+)
+"""The term of a variational model, which many record without the word loss."""
 
 
 @lru_cache(maxsize=1 << 15)
@@ -241,6 +245,8 @@ def meaning_of(tag: str) -> Meaning | None:
     if split == "train" and kind == "loss" and _TERM.fullmatch(whole) is None:
         # What is to fall on the data that is trained on is what the training lowers.
         return Meaning("loss", split)
+    if split in ("train", None) and _DIVERGENCE.fullmatch(whole) and not tag.startswith(MEASURED):
+        return Meaning("part_loss", split)
     path, _, end = tag.replace(".", "/").rpartition("/")
     named = (
         _SETTING.fullmatch(_BETWEEN.sub("_", end))

@@ -79,3 +79,34 @@ def test_the_figures_of_a_row_are_those_of_the_newest_look():
     assert found.step < 700
     assert 0.7 < found.values["wait_ratio"] <= 0.8
     assert found.severity == "high"
+
+
+@pytest.mark.parametrize("last", [1e-9, 1e-3])
+def test_a_plateau_names_the_rate_only_if_that_moves_nothing(last):
+    at = np.arange(3000)
+    series = {
+        "train/loss": 0.9 + 1.4 * np.exp(-at / 100) + noise(3000, 0.01),
+        "train/learning_rate": np.where(at < 1200, 1e-3, last),
+    }
+    plateau = next(each for each in findings_of(series) if each.rule == "plateau")
+    assert plateau.summary.startswith("the learning rate, 1\u00d710\u207b\u2079, moves nothing: ") == (
+        last < 1e-3
+    )
+    assert ("the mean loss has not been 1.0 % below " in plateau.summary) == (last == 1e-3)
+
+
+@pytest.mark.parametrize(("share", "words"), [(0.0, "none"), (0.001, "only 0.10%")])
+def test_an_expert_that_gets_nothing_gets_none_of_the_tokens(share, words):
+    loads = {f"moe/load/{expert}": np.full(40, (1 - share) / 3 if expert else share) for expert in range(4)}
+    dead = next(each for each in findings_of(loads) if each.rule == "dead-experts")
+    assert dead.summary == f"moe expert 0 gets {words} of the tokens"
+
+
+def test_an_idle_rate_is_dated_from_the_first_point_of_a_loss_that_is_logged_rarely():
+    steps = 500 * np.arange(1, 31)
+    monitor = Monitor()
+    monitor.take("train/loss", steps, 2.3 + noise(30, 0.01), 1e9 + steps)
+    monitor.take("train/learning_rate", steps, np.zeros(30), 1e9 + steps)
+    monitor.finish()
+    idle = next(each for each in monitor.verdict.findings if each.rule == "loss-not-decreasing")
+    assert (idle.since, idle.step) == (500, 10_000)

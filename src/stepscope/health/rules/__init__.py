@@ -3,128 +3,26 @@
 from __future__ import annotations
 
 from stepscope.health.rule import Rule
-from stepscope.health.rules.activations import (
-    AttentionEntropy,
-    AttentionLogits,
-    DeadExperts,
-    DeadRelu,
-    SaturatedActivation,
-    UpdateRatio,
+from stepscope.health.rules import (
+    activations,
+    adversarial,
+    generalising,
+    gradients,
+    learning,
+    loss_not_decreasing,
+    memory,
+    nonfinite,
+    poor_initialization,
+    rank_divergence,
+    spikes,
+    stalled,
+    time,
+    unchanged_tensor,
 )
-from stepscope.health.rules.adversarial import (
-    DiscriminatorWon,
-    EntropyCollapsed,
-    PosteriorCollapse,
-    ReturnCollapsed,
-)
-from stepscope.health.rules.generalising import (
-    ClassImbalance,
-    ConstantOutput,
-    EvaluationCollapsed,
-    EvaluationUnlike,
-    Overfitting,
-    Overtraining,
-    RepeatedBatch,
-    SeriesStopped,
-    WorseThanBest,
-)
-from stepscope.health.rules.gradients import (
-    Clipping,
-    ExplodingGradient,
-    GradientsNotZeroed,
-    GradientStopped,
-    LossScale,
-    UpdateScale,
-    VanishingGradient,
-)
-from stepscope.health.rules.learning import (
-    AttemptDiscontinuous,
-    LearningRate,
-    LossPartDiverges,
-    Plateau,
-    RatesDiffer,
-    ScheduleTooFast,
-)
-from stepscope.health.rules.loss_not_decreasing import LossNotDecreasing
-from stepscope.health.rules.memory import MemoryCreep
-from stepscope.health.rules.nonfinite import (
-    NonFiniteActivation,
-    NonFiniteGradient,
-    NonFiniteLoss,
-    NonFiniteSeries,
-)
-from stepscope.health.rules.poor_initialization import PoorInitialization
-from stepscope.health.rules.rank_divergence import RankDivergence
-from stepscope.health.rules.spikes import GradientSpike, LossSpike
+from stepscope.health.rules.activations import SaturatedActivation
+from stepscope.health.rules.learning import AttemptDiscontinuous
 from stepscope.health.rules.stalled import NO_LIFE, StalledTraining
-from stepscope.health.rules.time import (
-    CpuBottleneck,
-    DataWait,
-    GpuUnderused,
-    IoBottleneck,
-    Recompilation,
-    SlowerSteps,
-    StepOutliers,
-)
-from stepscope.health.rules.unchanged_tensor import UnchangedTensor
-
-RULES: dict[str, type[Rule]] = {
-    rule.id: rule
-    for rule in (
-        NonFiniteLoss,
-        NonFiniteGradient,
-        NonFiniteActivation,
-        NonFiniteSeries,
-        LossSpike,
-        LossNotDecreasing,
-        Plateau,
-        LossPartDiverges,
-        ScheduleTooFast,
-        RatesDiffer,
-        AttemptDiscontinuous,
-        EvaluationCollapsed,
-        EvaluationUnlike,
-        RepeatedBatch,
-        ConstantOutput,
-        WorseThanBest,
-        Overfitting,
-        Overtraining,
-        GradientsNotZeroed,
-        GradientStopped,
-        GradientSpike,
-        VanishingGradient,
-        ExplodingGradient,
-        UpdateRatio,
-        UpdateScale,
-        PoorInitialization,
-        DeadRelu,
-        DeadExperts,
-        SaturatedActivation,
-        AttentionLogits,
-        AttentionEntropy,
-        UnchangedTensor,
-        Clipping,
-        LossScale,
-        LearningRate,
-        ClassImbalance,
-        DataWait,
-        GpuUnderused,
-        CpuBottleneck,
-        IoBottleneck,
-        Recompilation,
-        MemoryCreep,
-        StalledTraining,
-        SeriesStopped,
-        SlowerSteps,
-        StepOutliers,
-        RankDivergence,
-        DiscriminatorWon,
-        PosteriorCollapse,
-        EntropyCollapsed,
-        ReturnCollapsed,
-    )
-}
-"""Every rule by its id."""
+from stepscope.health.rules.time import SlowerSteps
 
 __all__ = [
     "NO_LIFE",
@@ -134,3 +32,16 @@ __all__ = [
     "SlowerSteps",
     "StalledTraining",
 ]
+
+SUBJECTS = (
+    *(nonfinite, spikes, loss_not_decreasing, learning, generalising, gradients, activations),
+    *(poor_initialization, unchanged_tensor, time, memory, stalled, rank_divergence, adversarial),
+)
+RULES: dict[str, type[Rule]] = {
+    row.id: row
+    for subject in SUBJECTS
+    for row in vars(subject).values()
+    if isinstance(row, type) and issubclass(row, Rule) and row.__module__ == subject.__name__
+    if "id" in vars(row)
+}
+"""Every rule by its id: each class of a subject that has one."""

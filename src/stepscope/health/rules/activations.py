@@ -282,7 +282,8 @@ class DeadExperts(AcrossLayers):
         dead = share * len(rows) < 1
         layer, expert = load_of(str(stream.layer))
         what = f"{layer} expert {expert}".strip()
-        text = f"{what} gets {'only ' if dead else ''}{share:.2%} of the tokens"
+        part = f"{'only ' if dead else ''}{share:.2%}" if share > 0 else "none"
+        text = f"{what} gets {part} of the tokens"
         return Seen(text, {"share": share}, 0, None if dead else "low", about="dead" if dead else "overload")
 
     @property

@@ -7,13 +7,14 @@ import numpy as np
 from stepscope.health.facts import CHANCE, Facts
 from stepscope.health.kind import kind_of
 from stepscope.health.looks import SERIES, Known, Row, RunFacts, Seen, given_back, levels, since_when
-from stepscope.health.noise import curve_noise, rise_chance
+from stepscope.health.noise import Floats, curve_noise, rise_chance
 from stepscope.health.ring import median
 from stepscope.health.rule import thresholds
 from stepscope.text import number
 
 STRETCHES = 16
-"""Equal stretches of a run, whose medians are compared."""
+"""Equal stretches of a run, whose medians are compared, and points that make as many: factors that hold for
+half of a run are no noise, also where there is one point an epoch."""
 ONSET = 0.1
 """Share of a fall below which it has not begun."""
 
@@ -31,7 +32,7 @@ class DiscriminatorWon(Row):
     source = "Goodfellow 2014 (the generator's gradient vanishes if the discriminator is sure); limits: ours"
     window = "once it has held for as long as the run before it"
     chance = "none from noise: factors of won and lost for half of the run"
-    fewest = "64 points of two losses that are never negative"
+    fewest = "16 points of two losses that are never negative"
     roles = ("part_loss", "loss")
     splits = ("train", None)
     defaults = thresholds(won=0.01, lost=3)
@@ -42,22 +43,18 @@ class DiscriminatorWon(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         own = known.facts
-        if "adversarial" not in self.context.kinds or own.finite < 64 or own.least[0] < 0:
+        if "adversarial" not in self.context.kinds or own.finite < STRETCHES or own.least[0] < 0:
             return None
         self.judged()
-        half = levels(own, STRETCHES)[STRETCHES // 2 :]
         limit = self.limits["won"] * _beginning(own)
-        if not (half < limit).all():
+        if not (later_half(own) < limit).all():
             return None
         for role in self.roles:
             for other in run.of(known.stream.run, role, "train"):
                 facts = other.facts
-                later = levels(facts, STRETCHES)[STRETCHES // 2 :]
-                if (
-                    facts.least[0] < 0
-                    or not len(later)
-                    or not (later > self.limits["lost"] * _beginning(facts)).all()
-                ):
+                later = later_half(facts)
+                rose = len(later) and (later > self.limits["lost"] * _beginning(facts)).all()
+                if facts.least[0] < 0 or not rose:
                     continue
                 text = (
                     f"it fell from {number(own.first)} to {number(own.level)}, and {other.stream.tag} rose "
@@ -66,6 +63,11 @@ class DiscriminatorWon(Row):
                 values = {"first": own.first, "level": own.level, "other": facts.level}
                 return Seen(text, values, since_when(own, lambda values: values < limit))
         return None
+
+
+def later_half(facts: Facts) -> Floats:
+    """Return the medians of the stretches in the second half of a series; empty if it has too few points."""
+    return levels(facts, STRETCHES)[STRETCHES // 2 :]
 
 
 def _beginning(facts: Facts) -> float:
@@ -85,7 +87,7 @@ class PosteriorCollapse(Row):
     source = "Bowman 2016, arXiv 1511.06349; limits: ours"
     window = "once it has held for as long as the run before it"
     chance = "none from noise: both factors for half of the run"
-    fewest = "64 points of the divergence and of the training loss"
+    fewest = "16 points of the divergence and of the training loss"
     roles = ("part_loss", "loss")
     leads = ("part_loss",)
     needs = ("part_loss", "loss")
@@ -98,11 +100,11 @@ class PosteriorCollapse(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         own, training = known.facts, run.training_loss(known.stream.run)
-        if kind_of(known.stream.tag) != "variational" or training is None or own.finite < 64:
+        if kind_of(known.stream.tag) != "variational" or training is None or own.finite < STRETCHES:
             return None
         self.judged()
         limit = min(self.limits["fell"] * own.most[0], self.limits["share"] * training.facts.level)
-        if own.least[0] < 0 or not (levels(own, STRETCHES)[STRETCHES // 2 :] < limit).all():
+        if own.least[0] < 0 or not (later_half(own) < limit).all():
             return None
         text = (
             f"the divergence is {number(own.level)}, its largest was {number(own.most[0])}, and the loss is "
@@ -125,7 +127,7 @@ class EntropyCollapsed(Row):
     source = "Ahmed 2019, arXiv 1811.11214; limits: ours"
     window = "once it has held for as long as the run before it"
     chance = "none from noise: a factor of fell for half of the run"
-    fewest = "32 points of the entropy and of a return"
+    fewest = "16 points of the entropy and of a return"
     roles = ("entropy", "reward")
     leads = ("entropy",)
     needs = ("entropy", "reward")
@@ -140,11 +142,11 @@ class EntropyCollapsed(Row):
         rewards = [
             other.facts for other in run.of(known.stream.run, "reward") if other.facts.finite >= STRETCHES
         ]
-        if own.finite < 32 or not own.first > 0 or not rewards:
+        if own.finite < STRETCHES or not own.first > 0 or not rewards:
             return None
         self.judged()
         limit = self.limits["fell"] * own.first
-        if not (levels(own, STRETCHES)[STRETCHES // 2 :] < limit).all():
+        if not (later_half(own) < limit).all():
             return None
         if any(reward.level > float(levels(reward, STRETCHES)[0]) for reward in rewards):
             return None

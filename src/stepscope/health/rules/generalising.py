@@ -21,6 +21,7 @@ from stepscope.health.looks import (
     Seen,
     at_steps,
     given_back,
+    since_index,
     since_when,
 )
 from stepscope.health.noise import Floats, curve_noise, last_better, rise_chance, step_noise, taken_back
@@ -319,20 +320,24 @@ class ConstantOutput(Row):
 
 
 class WorseThanBest(Row):
-    """Compares the level of a score with its best, in what it had gained."""
+    """Compares the level of a score with its best, in what it had gained.
+
+    A model that could do the task before may only lose it: then all that is evaluated is worse than at first.
+    """
 
     id = "worse-than-best"
     title = "Stays worse than its best"
     severity = "low"
     formula = (
-        "share of its gain that a metric of an evaluation gave back, at least lost, times the share of the "
-        "run since, is above cost; gains of errors are factors"
+        "share of its gain that a metric of an evaluation gave back, at least lost, times the run's share "
+        "since, is above cost; gains of errors are factors; or lost of its first value, which was the best"
     )
     source = "ours"
     window = "within half of the run after its best; an eighth, if all is lost"
     chance = "none from noise: every evaluation since must be worse"
-    fewest = "16 evaluations"
-    roles = ("metric",)
+    fewest = "8 evaluations"
+    roles = ("metric", "loss")
+    leads = ("metric",)
     splits = ("eval",)
     unfit = ("adversarial", "reinforcement", "contrastive")
     defaults = thresholds(lost=0.25, cost=0.125)
@@ -340,10 +345,12 @@ class WorseThanBest(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, falls = known.facts, known.stream.lower_is_better
-        if facts.finite < 2 * FEWEST or falls is None or facts.broken is not None:
+        if facts.finite < FEWEST or falls is None or facts.broken is not None:
             return None
         self.judged()
         steps, means = facts.curve
+        if (seen := self._only_lost(known, run)) is not None:
+            return seen
         # Errors of any size are worse by factors: a distance that is six times its best has lost much of it.
         sized = np.log if falls and facts.least[0] > 0 else np.positive if falls else np.negative
         values = sized(means)
@@ -358,6 +365,80 @@ class WorseThanBest(Row):
         since = since_when(facts, lambda values: sized(values) > begun)
         text = f"it is {number(facts.level)}; its best was {number(best)} at step {int(steps[at]):,}"
         return Seen(text, {"level": facts.level, "best": best, "best_step": float(steps[at])}, since)
+
+    def _only_lost(self, known: Known, run: RunFacts) -> Seen | None:
+        """Return that no evaluation has been nearly as good as the first one, by any of its series."""
+        steps, means = known.facts.curve
+        first, rest = float(means[0]), means[1:]
+        # A model that always gives one answer may have a perfect recall, and a precision of nothing.
+        others = [
+            other
+            for role in self.roles
+            for other in run.of(known.stream.run, role, "eval")
+            if other is not known and other.stream.lower_is_better is not None
+        ]
+        falls, kept = known.stream.lower_is_better, 1 - self.limits["lost"]
+        worse = rest * kept > first if falls else rest < kept * first
+        clear = np.abs(rest - first) > SURE * curve_noise(rest)
+        if not others or not first > 0 or not (worse & clear).all() or not all(map(_is_worse, others)):
+            return None
+        text = (
+            f"it is {number(known.facts.level)}; it was {number(first)} at the first evaluation, and has not "
+            "come near that since"
+        )
+        values = {"level": known.facts.level, "best": first, "best_step": float(steps[0])}
+        return Seen(text, values, int(steps[1]))
+
+
+def _is_worse(known: Known) -> bool:
+    """Return whether the level of a series is worse than its first value."""
+    return bool((known.facts.level > known.facts.first) == known.stream.lower_is_better)
+
+
+class UnitChanged(Row):
+    """Looks for a score whose values are a hundred times the earlier ones from some point on, or a hundredth.
+
+    A share lies between 0 and 1, and is no percentage by chance.
+    """
+
+    id = "unit-changed"
+    title = "A score changed its unit"
+    severity = "low"
+    formula = (
+        "all values of a score up to some point lie between 0 and 1, and all since between 1 and 100, or "
+        "the other way round, and their medians differ by a factor of 100, within factor"
+    )
+    source = "ours; some libraries give shares, some percentages"
+    window = "at the third such value"
+    chance = "none: a share cannot exceed 1"
+    fewest = "8 points"
+    explains = ("evaluation-collapsed", "worse-than-best", "attempt-discontinuous")
+    roles = ("metric",)
+    defaults = thresholds(factor=1.5)
+    action = (
+        "give all points one unit: multiply the earlier ones, or divide the later ones, by 100; choose the "
+        "best checkpoint anew, since the greatest of both kinds is always a percentage"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        steps, means = known.facts.curve
+        if len(means) < FEWEST or known.facts.broken is not None or known.stream.lower_is_better is not False:
+            return None
+        self.judged()
+        large = means > 1
+        at = since_index(large if large[-1] else ~large)
+        before, after = means[:at], means[at:]
+        low, high = (before, after) if large[-1] else (after, before)
+        if min(len(low), len(high)) < 3 or low.min() < 0 or high.min() <= 1 or high.max() > 100:
+            return None
+        # What the model learnt meanwhile is no part of it: the points next to the change are compared.
+        then, now = median(before[-3:]), median(after[:3])
+        ratio = max(then, now) / max(min(then, now), 1e-12) / 100
+        if not 1 / self.limits["factor"] < ratio < self.limits["factor"]:
+            return None
+        units = "from a share to a percentage" if large[-1] else "from a percentage to a share"
+        text = f"it went from {number(then)} to {number(now)}: {units}"
+        return Seen(text, {"before": then, "after": now}, int(steps[at]))
 
 
 class SeriesStopped(Row):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import e, exp, log, log1p
 from types import MappingProxyType
 
 import numpy as np
@@ -12,13 +13,16 @@ from stepscope.health.changes import LAG, SET_RATIO
 from stepscope.health.facts import FEW, NEAR, Change
 from stepscope.health.kind import kind_of
 from stepscope.health.looks import SERIES, Known, Row, RunFacts, Seen, at_steps, since_index, since_when
+from stepscope.health.looks import levels as levels_of
 from stepscope.health.noise import Floats, last_better, standard_error
 from stepscope.health.ring import median
 from stepscope.health.rule import thresholds
 from stepscope.health.rules.loss_not_decreasing import TINY_RATE
 from stepscope.health.series import Stream
-from stepscope.text import number, share
+from stepscope.text import levels, number, share
 
+FEWEST = 16
+"""Points from which a factor that holds for half of them, or after a fall, is no noise."""
 WARM_UP = 10
 """First points, in which a warm-up may begin from next to nothing."""
 OCTAVES = 4
@@ -42,7 +46,7 @@ class ScheduleTooFast(Row):
     source = "ours; a decay per epoch that is stepped per batch ends in the first epochs"
     window = "once the rest of the run is as long as the schedule"
     chance = "none: the rate is recorded"
-    fewest = "50 points of a learning rate and of a training loss"
+    fewest = "16 points of a learning rate and of a training loss"
     explains = ("overtraining", "plateau")
     roles = ("learning_rate", "loss")
     leads = ("learning_rate",)
@@ -55,7 +59,7 @@ class ScheduleTooFast(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         rate, training = known.facts, run.training_loss(known.stream.run)
-        if training is None or rate.finite < 50 or training.facts.finite < 50 or not rate.most[0] > 0:
+        if training is None or min(rate.finite, training.facts.finite) < FEWEST or not rate.most[0] > 0:
             return None
         self.judged()
         limit = self.limits["ratio"] * rate.most[0]
@@ -111,6 +115,66 @@ class RatesDiffer(Row):
         return Seen(text, {"rate": float(means[-1]), "others": float(usual[-1])}, since)
 
 
+class TwoSoftmaxes(Row):
+    """Compares a classifier's loss with the least that a cross-entropy of probabilities can have.
+
+    A loss that takes logits applies a softmax itself. If the model ends in one, its inputs differ by 1 at
+    most, and the loss of K classes stays above ln(1 + (K - 1) / e), however right the model is.
+    """
+
+    id = "two-softmaxes"
+    title = "Two softmaxes in a row"
+    severity = "medium"
+    formula = (
+        "a training loss that began at ln K lies for half of the run within close of the way from there to "
+        "ln(1 + (K - 1) / e), never below it, though the accuracy allows half"
+    )
+    source = "Karpathy, A Recipe for Training Neural Networks, 2019; the limit: ours, e^1 is the largest odds"
+    window = "once it has held for as long as the run before it"
+    chance = "none from noise: every loss lies above an exact limit and most lie at it"
+    fewest = "16 points of the training loss and a recorded accuracy"
+    explains = ("plateau", "loss-not-decreasing")
+    roles = ("loss", "metric")
+    leads = ("loss",)
+    needs = ("loss", "metric")
+    splits = ("train",)
+    defaults = thresholds(close=0.05)
+    action = (
+        "give the loss what the last linear layer returns, without a softmax (PyTorch: CrossEntropyLoss "
+        "takes logits; Keras: from_logits=True, or a softmax at the end and from_logits=False; JAX: optax's "
+        "losses take logits)"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        facts, of_run = known.facts, known.stream.run
+        right = [
+            other.facts.level
+            for other in run.of(of_run, "metric")
+            if "acc" in other.stream.tag.lower() and 0 <= other.facts.least[0] <= other.facts.most[0] <= 1
+        ]
+        if facts.finite < FEWEST or not right:
+            return None
+        self.judged()
+        classes = round(exp(min(facts.first, 20.0)))
+        if classes < 2 or abs(facts.first - log(classes)) > 0.01 * log(classes):
+            return None
+        limit = log1p((classes - 1) / e)
+        wrong = min(max(1 - max(right), 1e-9), 1 - 1e-9)
+        allowed = wrong * log((classes - 1) / wrong) - (1 - wrong) * log1p(-wrong)
+        # Early on many are right whose loss is still on its way down.
+        later = levels_of(facts, FEWEST)[FEWEST // 2 :]
+        rests = (later - limit < self.limits["close"] * (facts.first - limit)).all()
+        if facts.least[0] < limit or not rests or allowed > limit / 2:
+            return None
+        level, least = levels(facts.level, limit)
+        text = (
+            f"it began at {number(facts.first)}, the logarithm of {classes}, and is {level}: two softmaxes "
+            f"in a row keep it above {least}; an accuracy of {share(max(right))} allows {number(allowed)}"
+        )
+        values = {"first": facts.first, "level": facts.level, "limit": limit, "accuracy": max(right)}
+        return Seen(text, values, facts.first_step)
+
+
 class LossPartDiverges(Row):
     """Compares a part of the loss with its own beginning; the sum may hide that it grows."""
 
@@ -124,7 +188,7 @@ class LossPartDiverges(Row):
     source = "ours"
     window = "once the part is ten times where it began"
     chance = "none from noise: a factor of ten, after a fall"
-    fewest = "32 points of a part and of the sum"
+    fewest = "16 points of a part and of the sum"
     roles = ("part_loss", "loss")
     leads = ("part_loss",)
     needs = ("part_loss",)
@@ -139,7 +203,7 @@ class LossPartDiverges(Row):
         facts, training = known.facts, run.training_loss(known.stream.run)
         # A divergence grows as the code begins to say something.
         of_code = kind_of(known.stream.tag) == "variational"
-        few = training is None or min(facts.finite, training.facts.finite) < 32
+        few = training is None or min(facts.finite, training.facts.finite) < FEWEST
         if training is None or few or of_code or known.stream.split == "eval":
             return None
         self.judged()
@@ -437,11 +501,15 @@ class Plateau(Row):
             or self.context.rescheduled(of_run, float(facts.walls[place]), now)
         ):
             return None
-        points = len(rest) * facts.finite // blocks
-        text = (
-            f"no mean of {points:,} points is below the {number(means[best])} of step {int(steps[place])} by "
-            f"more than {share(limits['ratio'])}: the loss is {number(means[-1])}"
-        )
+        points, low, now_is = len(rest) * facts.finite // blocks, number(means[best]), number(means[-1])
+        if still:
+            text = f"the learning rate, {number(self.context.rate(of_run, now) or 0.0)}, moves nothing"
+            text = f"{text}: the loss is {now_is}; its best mean was {low}, at step {int(steps[place]):,}"
+        else:
+            text = (
+                f"the mean loss has not been {share(limits['ratio'])} below {low}, that of step "
+                f"{int(steps[place]):,}, for {points:,} points: it is {now_is}"
+            )
         return Seen(text, {"mean": means[-1], "best": means[best]}, int(steps[place]))
 
     def _goes_on(self, means: Floats) -> bool:

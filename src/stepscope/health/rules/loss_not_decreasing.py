@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf, sqrt
 
 import numpy as np
 
-from stepscope.health.batch import Chunk
+from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.blocks import Block, ValueBlocks
 from stepscope.health.climbs import CLIMB, FEW, Climb, FewPoints, Rise
 from stepscope.health.facts import CHANCE
 from stepscope.health.finding import SEVERITIES, Severity
 from stepscope.health.gate import AlarmGate
 from stepscope.health.noise import Floats, rise_chance, standard_error, step_noise
-from stepscope.health.rule import At, Ignored, PerStream, Rule, StreamWatch, finite, thresholds
+from stepscope.health.rule import At, Rule, finite, thresholds
 from stepscope.health.series import Stream
 from stepscope.text import number
 
@@ -47,7 +48,7 @@ UNMOVED = (20, 40, 80)
 """Points of a series of few points after which it is asked whether anything moves."""
 
 
-class LossNotDecreasing(PerStream):
+class LossNotDecreasing(Rule):
     """Compares the loss with its beginning, and reports a lack that neither noise nor a slow start explains.
 
     A model may learn nothing for hundreds of steps and then everything at once. So early on the rule reports
@@ -92,7 +93,6 @@ class LossNotDecreasing(PerStream):
     chance = "below 1e-4 a run if the noise is stationary (2 and 4 standard errors, 6 looks)"
     fewest = "8 points that clearly fall, or 120 from the beginning on that are at most 10 steps apart"
     roles = ("loss", "metric", "learning_rate", "update_ratio")
-    anew = True
     needs = ("loss",)
     unfit = ("adversarial", "reinforcement")
     defaults = thresholds(ratio=0.02, blocks=5)
@@ -103,21 +103,37 @@ class LossNotDecreasing(PerStream):
         "10"
     )
 
-    def watch(self, stream: Stream) -> StreamWatch:
-        return _Start(self) if stream.role == "loss" and self.is_of(stream) else Ignored()
+    def __init__(self, limits: Mapping[str, float] | None = None) -> None:
+        super().__init__(limits)
+        self._watches: dict[Stream, _Start] = {}
+
+    def look(self, batch: StreamBatch) -> None:
+        """Hand the points of each loss to its watch, those of each fold, stage and task to a new one."""
+        for chunk in batch.of(("loss",)):
+            stream = chunk.stream
+            if not self.is_of(stream):
+                continue
+            watch, done = self._watches.get(stream) or _Start(self), 0
+            for index, whole in self.context.cuts(chunk):
+                watch.take(chunk.part(slice(done, index)))
+                self.close_all(At.row(chunk, index))
+                # Where the training goes on, a fall is known or not required.
+                watch, done = _Start(self, fell=not whole), index
+            self._watches[stream] = watch
+            watch.take(chunk.part(slice(done, None)))
 
     def is_of(self, stream: Stream) -> bool:
         return stream.role != "loss" or (stream.split == "train" and stream.lower_is_better is True)
 
 
-class _Start(StreamWatch):
-    def __init__(self, rule: Rule) -> None:
+class _Start:
+    def __init__(self, rule: Rule, *, fell: bool = False) -> None:
         self._rule, self._blocks = rule, ValueBlocks(BLOCK)
         self._gate = AlarmGate(closes=2)
         self._early: list[float] = []
         self._recent: list[Block] = []
         self._first: Block | None = None
-        self._fell = self._burst = False
+        self._fell, self._burst = fell, False
         self._above, self._above_from, self._level = 0, 0, inf
         self._above_wall = -inf
         self._climb = Climb()
@@ -127,12 +143,9 @@ class _Start(StreamWatch):
         self._head: list[Chunk] = []
         """The points before the first block, until that is judged."""
         self._few: _Few | None = None
+        self._rare = False
         self._start: list[float] | None = []
         """The first points, until it is known whether they fall."""
-
-    def follow(self, other: StreamWatch) -> None:
-        """Judge whether the loss rises beyond where the stage began; a fall is known or not required."""
-        self._fell = True
 
     def take(self, chunk: Chunk) -> None:
         if self._rule.context.is_second(chunk.stream):
@@ -142,6 +155,7 @@ class _Start(StreamWatch):
         for part in self._blocks.parts(chunk):
             if self._few is not None:
                 self._few.take(part)
+            if self._rare:
                 continue
             if self._first is None:
                 self._head.append(part)
@@ -170,7 +184,7 @@ class _Start(StreamWatch):
             return
         if self._first is None:
             self._begin(block)
-        if self._few is not None:
+        if self._rare:
             return
         self._recent = [*self._recent, block][-self._rule.limit("blocks") :]
         if self._fell:
@@ -197,16 +211,18 @@ class _Start(StreamWatch):
         # A run that resumes, and one that is logged rarely, may have its fall behind it.
         since = block.first_step - self._warmed * BLOCK * spacing
         self._resumed = since > max(10 * BLOCK * spacing, 100)
-        rare = spacing > SPARSE or "epoch" in block.stream.tag.lower()
-        if rare or self._resumed:
+        self._rare = spacing > SPARSE or "epoch" in block.stream.tag.lower()
+        if self._rare or self._resumed:
             self._rule.abstain(
                 "the loss is logged too rarely, or not from the beginning, to tell whether it fell"
             )
-        if rare:
+        # What is evaluated at each of its points is a mean of an epoch, whatever its steps count.
+        begun = float(head[0].walls[0])
+        if self._rare or self._rule.context.evaluated(block.stream.run, begun, block.wall) >= BLOCK // 2:
             self._few = _Few(self._rule)
             for chunk in head:
                 self._few.take(chunk)
-        elif self._resumed:
+        if self._resumed and not self._rare:
             self._fell = True
 
     def _compare(self, block: Block, values: Floats) -> None:
@@ -362,13 +378,15 @@ class _Start(StreamWatch):
             self._rule.open(at, text, evidence, severity=severity, since_step=since_step)
 
 
-class _Few(StreamWatch):
+class _Few:
     """Judges a loss of which there are few points, each of many steps or of an epoch."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule, self._points = rule, FewPoints()
         self._gate = AlarmGate(closes=FEW)
         self._rise: Rise | None = None
+        self._first: int | None = None
+        self._crept = False
 
     def take(self, chunk: Chunk) -> None:
         chunk = finite(chunk)
@@ -377,6 +395,7 @@ class _Few(StreamWatch):
 
     def _point(self, at: At, value: float) -> None:
         rule, points = self._rule, self._points
+        self._first = at.step if self._first is None else self._first
         rise = points.see(value, at.step, at.wall)
         if self._rise is not None:
             if self._gate.see(points.level >= self._rise.limit) == "close":
@@ -388,12 +407,25 @@ class _Few(StreamWatch):
             self._rise = rise
             self._tell(at, rise)
         elif points.count in UNMOVED and not points.fell:
-            idle = idle_rate(rule, at)
-            if idle is not None:
+            idle, creeps = idle_rate(rule, at), self._creeps(at)
+            if idle is not None or creeps is not None:
                 rule.judged()
-                severity, sign = idle
+                severity, sign = idle or creeps or ("medium", "")
                 text = f"the loss is {number(points.level)} after {points.count} points{sign}"
-                rule.open(at, text, {"value": value}, severity=severity, about="rate")
+                about = "" if idle is None else "rate"
+                rule.open(at, text, {"value": value}, severity=severity, about=about, since_step=self._first)
+                self._crept = idle is None
+        elif self._crept and points.fell:
+            self._crept = False
+            rule.close(at)
+
+    def _creeps(self, at: At) -> tuple[Severity, str] | None:
+        """Say that it falls evenly by next to nothing, if no score of an evaluation ever changes."""
+        crept = self._points.crept
+        if not 0 < crept < self._rule.limits["ratio"] or not self._rule.context.scores_stand(at.wall):
+            return None
+        slow = f"it fell by only {100 * crept:.1g} %, no slower at the end than at first"
+        return "medium", f"; {slow}, and no score of the evaluations has changed"
 
     def _tell(self, at: At, rise: Rise) -> None:
         evidence = {"value": rise.level, "before": rise.before}

@@ -253,6 +253,7 @@ class NonFiniteLoss(NonFinite):
         "a value is NaN or infinite; medium for an evaluation loss, a perplexity, and a part next to a "
         "recorded training loss"
     )
+    explains = ("worse-than-best",)
     roles = OF_A_RANK
     applied = dict.fromkeys(CLIPPED, "clip gradients, ")
     action = (

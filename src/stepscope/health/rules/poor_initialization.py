@@ -92,7 +92,7 @@ class PoorInitialization(AcrossSeries):
             return {}
         text = (
             f"activations differ by a factor of {number(ratio)} in size between layers: sigma is "
-            f"{number(first[high])} in {layers[high].stream.layer} and {number(first[low])} in "
+            f"{number(first[high])} in layer {layers[high].stream.layer} and {number(first[low])} in layer "
             f"{layers[low].stream.layer}"
         )
         values = {"largest_std": float(first[high]), "smallest_std": float(first[low]), "ratio": ratio}
