@@ -339,7 +339,7 @@ def unfreezes_halfway(log: Log) -> None:
     field="physics",
     healthy=True,
     source="https://arxiv.org/abs/1907.04502",
-    note="Adam hardly moves the loss of the boundary for long; then L-BFGS takes over, and both fall at once.",
+    note="Adam hardly moves the boundary for long; then L-BFGS takes over, and both parts fall at once.",
 )
 def oscillator_then_lbfgs(log: Log) -> None:
     seeded(314)
@@ -358,7 +358,7 @@ def oscillator_then_lbfgs(log: Log) -> None:
         if step == 600:
             opt = torch.optim.LBFGS(model.parameters(), lr=0.5, max_iter=5, line_search_fn="strong_wolfe")
 
-        def closure() -> torch.Tensor:
+        def closure(opt: torch.optim.Optimizer = opt) -> torch.Tensor:
             opt.zero_grad()
             equation, boundary = parts()
             loss = 1e-2 * equation + boundary

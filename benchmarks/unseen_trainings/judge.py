@@ -71,7 +71,7 @@ ANSWERS: dict[str, set[str]] = {
     "cold_average": {"evaluation-unlike-training", "constant-output"},
     "one_expert": {"dead-experts"},
     "reward_is_hacked": {"evaluation-collapsed", "worse-than-best", "return-collapsed"},
-    "softmax_twice": {"loss-unlike-score"},
+    "softmax_twice": {"two-softmaxes"},
     "values_run_away": {"loss-not-decreasing", "loss-part-diverges", "values-diverge"},
     "sorted_by_class": {"evaluation-unlike-training", "data-not-shuffled"},
     "rate_a_thousandth": {"loss-not-decreasing", "rate-too-small"},

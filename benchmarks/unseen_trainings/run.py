@@ -36,7 +36,10 @@ sys.path.insert(0, str(HERE))
 
 from registry import TRAININGS, Training  # noqa: E402 - the folder is put on the path above
 
-SUBJECTS = "classify", "regress", "language", "generate", "reinforce", "represent", "operate", "later", "courses"
+SUBJECTS = (
+    *("classify", "regress", "language", "generate", "reinforce", "represent", "operate"),
+    *("later", "courses"),
+)
 OUT = HERE.parents[1] / ".cache" / "unseen_trainings"
 
 Series = dict[str, tuple[list[int], list[float], list[int]]]
