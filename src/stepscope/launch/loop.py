@@ -161,7 +161,7 @@ class Loop(LoopMarks):
         """End the last step, if it was updated, at the end of the run; say if no update was seen."""
         run = self.run
         if run is None:
-            if self.differentiated and (self.process.opened is None or self.process.told):
+            if self.differentiated and not self.process.counted:
                 self.process.say(BY_HAND)
         elif self.updated and run.recording and run.step_counter.running:
             self.end_at_update()

@@ -96,10 +96,13 @@ class Told:
         if place is not None and (values or place.alone or self._run is not None):
             self._steps.named |= place.named
             self._steps.at(place.coarse, place.fine)
-        if not values or self._steps.now is None or self.over:
+        if not values or self.over:
             return
+        if self._run is None and _tracked():
+            self._open()
         if self._run is None:
-            self._wait(values, self._steps.now)
+            if self._steps.now is not None:
+                self._wait(values, self._steps.now)
         elif self._counted_elsewhere():
             self.over = True
         else:
@@ -170,7 +173,7 @@ class Told:
         if run is None:
             self.over = True
             return
-        self._run, process.told = run, True
+        self._run = run
         process.step_of_values = self.step
         run.add_hook(LambdaHook(end=lambda *_: self._end()))
         for values, step, wall in self._waiting:
@@ -186,6 +189,12 @@ class Told:
             skipped = self._skipped() - self._before
             if skipped > 0:
                 process.say(f"the values in {skipped:,} lines: they were printed faster than they are read")
+
+
+def _tracked() -> bool:
+    """Return whether there is a run because the program gives values to a tracker, and no steps are seen."""
+    module = sys.modules.get("stepscope.launch.process")
+    return module is not None and module.process.opened is not None and not module.process.counted
 
 
 def _below(pid: int) -> bool:

@@ -167,7 +167,7 @@ def take(text: Callable[[], str]) -> None:
     """
     try:
         whole = _COLOUR.sub("", text())
-        if process.opened is None or told.leads:  # the program itself says of which step a value is
+        if not process.counted or told.leads:  # the program itself says of which step a value is
             for line in whole.splitlines()[:MAX_LINES]:
                 told.line(line)
             return

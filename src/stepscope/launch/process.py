@@ -54,8 +54,6 @@ class Process(Switches):
         """Returns the step to which values belong that the program gives now; None for the running one."""
         self.fetched: Callable[[float], None] = lambda seconds: None
         """Takes the wait for a batch while the callback of a framework counts the steps."""
-        self.told = False
-        """Whether the run was made because of printed values, before any step was seen."""
         self.logged: dict[str, Any] = {}
         """The values that the callback of a framework recorded last, by the framework's own names."""
         self.end_step: Callable[[], None] = lambda: None
@@ -91,6 +89,12 @@ class Process(Switches):
     def opened(self) -> Run | None:
         """The run, None before the first step."""
         return self._run
+
+    @property
+    def counted(self) -> bool:
+        """Whether steps of the run are seen, rather than only values that the program prints or tracks."""
+        run = self._run
+        return run is not None and (run.step_counter.running or run.step_counter.last is not None)
 
     @contextmanager
     def leading(self) -> Iterator[None]:

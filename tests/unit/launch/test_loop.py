@@ -17,7 +17,7 @@ MADE = 50.0
 
 class Process(Switches):
     opened = step_of_values = None
-    told = False
+    counted = False
 
 
 class Program:

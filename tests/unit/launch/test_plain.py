@@ -66,7 +66,7 @@ def run(monkeypatch, tmp_path):
     made = Run()
     monkeypatch.setattr(process, "given", lambda environ: None)
     monkeypatch.setattr(process, "run", lambda: made)
-    for name in ("step_of_values", "told", "off", "led"):
+    for name in ("step_of_values", "off", "led"):
         monkeypatch.setattr(process, name, getattr(process, name))
     return made
 
@@ -99,6 +99,20 @@ def test_what_is_no_training_makes_no_run(run, told, line):
 def test_two_values_make_no_run(run, told):
     tell(told, ["epoch {n} loss 0.{n}"], times=2)
     assert not told.leads
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["no steps", "steps"])
+def test_a_run_that_a_tracker_made_has_the_values_from_the_first_on(monkeypatch, run, told, counted):
+    """Unless steps are counted, of which the values are then."""
+    from stepscope.launch.process import process
+
+    told.line("epoch 1 loss 0.5")
+    run.step_counter = SimpleNamespace(running=counted, last=None)
+    monkeypatch.setattr(process, "_run", run)
+    told.line("epoch 2 loss 0.25")
+    told.line("best loss 0.25")
+    waiting = [(1, {"loss": 0.5}), (2, {"loss": 0.25}), (2, {"best_loss": 0.25})]
+    assert run.values == ([] if counted else waiting)
 
 
 def test_a_second_training_goes_on_with_the_numbers(run, told):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import io
 import logging
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +17,9 @@ from stepscope.launch.plain import Told
 def taken(monkeypatch):
     """What is recorded, while all that the program tells is wanted."""
     values = []
-    monkeypatch.setattr(printed.process, "_run", object())
+    monkeypatch.setattr(
+        printed.process, "_run", SimpleNamespace(step_counter=SimpleNamespace(running=True, last=None))
+    )
     monkeypatch.setattr(printed.process, "record", lambda numbers: numbers and values.append(numbers))
     return values
 
