@@ -28,6 +28,7 @@ _FORMS = (
 )
 _LIBRARY = re.compile(r"(^|/)(site-packages|dist-packages|\.?venv[^/]*)/")
 """Folders of installed packages, and of environments."""
+_PACKAGE = re.compile(r"(?:^|/)(?:site|dist)-packages/([^/(]+)")
 _INTERPRETER = re.compile(r"^<|/lib(64)?/python\d|(^|/)python\d[.\d]*/|(^|/)lib/python")
 _WRITTEN = re.compile(r"/__autograph_generated_file\w*\.py$|/torchinductor_[^/]+/")
 """Files that compilers write: nobody's lines to change."""
@@ -144,6 +145,12 @@ class Origins:
             return Origin.INTERPRETER
         known = bare and not rest and (name in files or _GENERATED_OPERATIONS.match(name))
         return Origin.LIBRARY if known else Origin.USER
+
+
+def package_of(name: str) -> str:
+    """Return the installed package whose code a frame is, by its path; ``""`` if that does not tell."""
+    match = _PACKAGE.search(name)
+    return match[1] if match else ""
 
 
 def origins(trace: Trace) -> Origins:

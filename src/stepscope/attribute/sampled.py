@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.attribute.origin import Origin, Origins, SourceLine, line_of, scripts_of
+from stepscope.attribute.origin import Origin, Origins, SourceLine, line_of, package_of, scripts_of
 from stepscope.attribute.source_lines import MOST_LINES, Share
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.trace.distinct import distinct
@@ -345,6 +345,18 @@ class Sampled:
             for stack in self.samples.stacks
         ]
         return self._where(np.array([*ends, False], bool)[self.samples.stack])
+
+    def in_packages_of(self, spans: Spans) -> Spans:
+        """Return the time in Python of the packages, and what they call, whose Python ran in some time."""
+        frames, own = self.samples.frames, self._frames.own
+        of_frame = [package_of(text) for text in frames]
+        packages = []
+        for stack in self.samples.stacks:
+            inner = next((at for at in range(len(stack), 0, -1) if own[stack[at - 1]]), 0)
+            packages.append(next((name for at in reversed(stack[inner:]) if (name := of_frame[at])), ""))
+        inside = spans.within(self.samples.end_ns - 1, self.samples.end_ns) > 0
+        wanted = {packages[at] for at in distinct(self.samples.stack[inside]).tolist()} - {""}
+        return self.where_stack(np.array([name in wanted for name in packages], bool))
 
     def where_stack(self, chosen: npt.NDArray[np.bool_]) -> Spans:
         """Return the time of some stacks, nothing if they were seen too rarely."""

@@ -228,3 +228,12 @@ def test_a_call_within_the_loop_itself_is_seen() -> None:
     around = Sampled(replace(loop.samples, around=(0, 0)))
     assert around._around == ["/u/train.py: main", "/u/train.py: keep", "<call of run.step>"]
     assert around.of_frames(lambda text: 1 if "pickle" in text else -1).tolist() == [-1, 1, 1, 1]
+
+
+def test_python_of_a_package_that_ran_in_some_time_is_found_anywhere() -> None:
+    """The user's own code and another package's are none of it, and so is the user's code that it calls."""
+    seen = sampled(2, 3, 4, 3, 3, 1, 5, 3)
+    # LOADER and SAVE are of torch, but LOADER calls the user's own code; COMPILE is JAX's and calls it, too.
+    assert seen.in_packages_of(Spans.window(10, 20)).measure_ns == 40
+    assert seen.in_packages_of(Spans.window(50, 60)).measure_ns == 0
+    assert seen.in_packages_of(Spans.window(0, 10)).measure_ns == 0

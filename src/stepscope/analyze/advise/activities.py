@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze.advise.callbacks import of_the_loader
-from stepscope.analyze.advise.cause import MADE, Cause
+from stepscope.analyze.advise.cause import ANEW, Cause
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, lines_told, longest
 from stepscope.analyze.advise.loaders import Loader, loader_of, to_load_ahead
 from stepscope.analyze.advise.remedy import framework_of
@@ -59,7 +59,7 @@ class ActivityRule:
             say=lambda case: f"{self.say}{_what(case)} for {case.cost}",
             remedies=self.remedies,
             least=self.least,
-            made=lambda case: MADE if _anew(case) else "",
+            made=lambda case: ANEW if _anew(case) else "",
             sure=lambda case: self.activity != Purpose.LOADING or _hands_over(case),
             withdrawn=f"the steps without it would not be {self.least:.0%} shorter",
             formula=self.formula,
@@ -92,23 +92,31 @@ def _cases(activity: Purpose, facts: Facts) -> list[Case | None]:
 
 
 def _hands_over(case: Case) -> bool:
-    """Return whether a batch takes longer than handing one over, and can be made during a step."""
+    """Return whether a batch takes longer than handing one over, and making it elsewhere saves that time.
+
+    On one processor only making it cheaper does, which is a cause where it takes half of the step.
+    """
     waited = case.waited
-    if _take_turns(case):
-        return False
+    if _alone(waited):
+        return case.ratio >= HALF and not _has_workers(case)
     return waited.has_device or case.worth.cost_ns >= HANDING_NS * waited.count
 
 
-def _take_turns(case: Case) -> bool:
-    """Return whether workers and the training have one processor: then no batch is made beside a step."""
-    sampled = case.waited.sampled
-    alone = sampled is not None and sampled.samples.settings.get("processors") == 1
-    return alone and ("workers" in case.evidence or HAS_WORKERS in case.chain)
+def _alone(waited: Waited) -> bool:
+    """Return whether the program may use one processor: then nothing is done beside the steps."""
+    sampled = waited.sampled
+    return not waited.has_device and sampled is not None and sampled.samples.settings.get("processors") == 1
+
+
+def _has_workers(case: Case) -> bool:
+    return "workers" in case.evidence or HAS_WORKERS in case.chain
 
 
 def _load_ahead(facts: Facts, case: Case) -> str:
     """Return the remedy for a step that waits for data, in terms of the program's loader."""
     waited = case.waited
+    if _alone(waited):
+        return _ONE_PROCESSOR + ("; keep the workers (persistent_workers=True)" if _has_workers(case) else "")
     if of_workers := _of_workers(case):
         return of_workers
     spans = _spans(waited, Purpose.LOADING)
@@ -142,11 +150,6 @@ def _what(case: Case) -> str:
 
 def _of_workers(case: Case) -> str:
     """Return the remedy if worker processes load the data; empty if none is known."""
-    if _take_turns(case):
-        return (
-            "the workers take turns with the training on one processor, so that more of them gain nothing: "
-            "do less for each batch, keep the workers (persistent_workers=True), or use more processors"
-        )
     if "workers" not in case.evidence:
         return MORE_WORKERS if HAS_WORKERS in case.chain else ""
     evidence = case.evidence
@@ -233,7 +236,8 @@ def _case(activity: Purpose, waited: Waited) -> Case | None:
             "collate_ratio": workers.collate_ratio,
         }  # fmt: skip
     case = Case(waited, worth, evidence, lines[0] if lines else None, rows, chain, spans=spans)
-    return replace(case, worth=replace(worth, how="bound")) if _take_turns(case) else case
+    bound = activity == Purpose.LOADING and _alone(waited) and _has_workers(case)
+    return replace(case, worth=replace(worth, how="bound")) if bound else case
 
 
 def without_gradients(waited: Waited, spans: Spans) -> dict[str, int]:
@@ -250,6 +254,12 @@ def _forward_passes(waited: Waited) -> Spans:
     return called.union(rows_spans(trace, programs).closed(_NEXT_NS)) if len(programs) else called
 
 
+HALF = 0.5
+"""Share of a step from which on something is a cause whatever makes it cheaper."""
+_ONE_PROCESSOR = (
+    "make what loads a batch cheaper, do it once before the training, or use more processors: on one, "
+    "workers take turns with the training and save nothing"
+)
 HANDING_NS = 500_000
 """Time that a batch from another process costs the thread that takes it: loading ahead saves the rest.
 

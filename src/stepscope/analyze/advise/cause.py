@@ -32,7 +32,7 @@ from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.windows import ranks
 from stepscope.health.worth import severity_of
 
-MADE, SET_UP = "made", "set up"
+MADE, ANEW, SET_UP = "made", "made anew", "set up"
 """Ways to say what happened in the line to change, if another one takes the time."""
 
 
@@ -55,7 +55,7 @@ class Cause:
         sure: Whether the named change saves this time. If that depends on what a profile does not hold, the
             finding is worth knowing, ``info``, and its gain is what the change could save.
         made: ``MADE`` or ``SET_UP`` if the line to change is that which made what is called, or set it up;
-            empty if it is the call itself. A function of the case if that depends on it.
+            ``ANEW`` if that happens in the steps; empty if it is the call itself. It may depend on the case.
         always: What is said even if its time is not in the profile; empty if nothing is.
         formula: The measured quantity, in Markdown, for the reference of rules.
         fires: From which value on, beyond a gain of 3 % of the step.
@@ -156,24 +156,19 @@ class Cause:
 
         If it calls several objects, the line to change is not known to be that of one of them.
         """
-        way, line, sampled = (
-            self.made(case) if callable(self.made) else self.made,
-            case.line,
-            case.waited.sampled,
-        )
+        way = self.made(case) if callable(self.made) else self.made
+        line, sampled = case.line, case.waited.sampled
         if not way or line is None or sampled is None:
             return {}, line
         told, lines = [], list[SourceLine]()
         for one in sampled.made(line.line, line.calls):
-            places = one.set_up if way == SET_UP and one.set_up else one.places
+            done, places = (SET_UP, one.set_up) if way == SET_UP and one.set_up else (MADE, one.places)
             known = [place for text in places if (place := sampled.line_of(text)) is not None]
-            where = " and ".join(map(str, known))
-            told += (
-                [{"name": f"{one.name} is {SET_UP if places is one.set_up else MADE} in {where}"}]
-                if known
-                else []
-            )
-            lines += known[:1]
+            if way == ANEW:  # what a module makes while it is loaded is made once
+                known = [place for place in known if place.function != "<module>"]
+            if known:
+                told.append({"name": f"{one.name} is {done} in {' and '.join(map(str, known))}"})
+                lines.append(known[0])
         changed = replace(line, line=lines[0]) if len(lines) == 1 else line
         return ({"made": told} if told else {}), changed
 

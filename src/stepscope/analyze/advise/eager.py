@@ -81,6 +81,9 @@ def _handing(waited: Waited, start: Any, end: Any) -> Spans:
     step = np.searchsorted(waited.steps.start_ns, start, side="right")
     near = (waited.own_lengths(end[:-1], start[1:]) < NEAR_NS) & (step[1:] == step[:-1])
     whole = Spans.of(np.concatenate((start, end[:-1][near])), np.concatenate((end, start[1:][near])))
+    if waited.sampled is not None and waited.sampled.lane == waited.lane:
+        # Python of the packages that call them prepares the calls, however long it takes.
+        whole = whole.union(waited.sampled.in_packages_of(Spans.of(start, end)))
     whole = whole.intersect(waited.spans).minus(waited.activities.spans(waited.lane))
     if waited.has_device:
         return whole
@@ -111,9 +114,10 @@ EAGER = Cause(
     withdrawn=f"the steps with one call in place of these would not be {LEAST:.0%} shorter",
     formula=(
         "gain without dispatching operations one by one: calls on T of compiled JAX functions and "
-        "TensorFlow operations, and the gaps between them if shorter than 1 ms, not counting what they "
-        "execute on the host, nor reads of single values; one call is left or, where calls of functions "
-        "that are called again take less than half, one of each function"
+        "TensorFlow operations, the gaps between them if shorter than 1 ms, and, with sampled stacks, all "
+        "Python of the packages that call them, not counting what they execute on the host, nor reads of "
+        "single values; one call is left or, where calls of functions that are called again take less than "
+        "half, one of each function"
     ),
     fires="≥ 0.1, 50 per step",
 )
