@@ -128,7 +128,7 @@ _ERROR = _has("error|err")
 _STD = re.compile(r"_(?:std|stddev|stdev)_$")
 _LOSS = _has(
     r"[^\W_]*(?:loss|losses|perplexity|crossentropy)|ppl|nll|[rn]?mse|r?mae|[sw]?mape|[wct]er|fid|kid|kl|kld|js|jsd|elbo|bp[cbd]|"
-    r"bits_per_[^\W_]+|error(?:_rate)?|err|cross_ent(?:ropy)?|xent|ce|bce|regret|divergence|hinge|penalty|distortion|lpips|"
+    r"bits_per_[^\W_]+|error(?:_rate)?|err|cross_ent(?:ropy)?|xent|ce|bce|nce|infonce|regret|divergence|hinge|penalty|distortion|lpips|"
     r"verlust|perte|p[eé]rdida|perda|perdita|verlies|strata|kay.p|потери|损失|損失|손실|cost|"
     r"criterion|huber|smooth_l_1|ctc|rnnt|nelbo|kosten|co[uû]t|coste|custo|costo|代价|"
     r"brier|ece|mcd|recon(?:struction)?|deviance|eer|emd|hausdorff|epe"

@@ -184,7 +184,7 @@ _WHOLE = (
 )
 """Words for the sum of all parts, in a dozen languages."""
 _LOSS_WORD = (
-    r"(?:loss(?:es)?(?:_(?:fn|func|function|value))?|nll|cross_?entropy|objective|objectif|objetivo|obiettivo|zielfunktion|criterion|bce|xent|log_?loss|cost|bp[cbd]"
+    r"(?:loss(?:es)?(?:_(?:fn|func|function|value))?|nll|cross_?entropy|objective|objectif|objetivo|obiettivo|zielfunktion|criterion|bce|xent|(?:info_?)?nce|nt_?xent|log_?loss|cost|bp[cbd]"
     r"|bits_per_[^\W_]+|neg(?:ative)?_log_?likelihood|nelbo"
     # German, French, Spanish, Portuguese, Italian, Dutch, Polish, Turkish, Russian, Chinese, Japanese, Korean
     r"|verlust|kosten|perte|co[uû]t|p[eé]rdida|coste|perda|custo|perdita|costo|verlies|strata|kay.p|потери|损失|代价|損失|손실)"

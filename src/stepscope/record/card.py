@@ -407,20 +407,20 @@ class Tally:
         self._extremes[tag] = least, most
 
     def best(self, log_dir: str) -> list[Best]:
-        """Return the best values of the metric and of the loss by which the run is judged."""
+        """Return the best values of the reward, the metric and the loss by which the run is judged."""
         from stepscope.names.meanings import meanings_at  # its tables take some milliseconds to compile
 
         return best_of(self._extremes, meanings_at(log_dir))
 
 
 def best_of(extremes: Mapping[str, tuple[Best, Best]], meanings: Meanings) -> list[Best]:
-    """Return the best value of one metric and one loss, of the evaluation if there is one.
+    """Return the best value of one reward, one metric and one loss, of the evaluation if there is one.
 
     Args:
         extremes: Of each series the least and the largest value.
         meanings: Of the tags.
     """
-    judged: dict[str, list[tuple[int, Best]]] = {"metric": [], "loss": []}
+    judged: dict[str, list[tuple[int, Best]]] = {"reward": [], "metric": [], "loss": []}
     for at, (tag, (least, most)) in enumerate(extremes.items()):
         meaning = meanings.role(tag)
         if meaning is None or meaning.role not in judged:

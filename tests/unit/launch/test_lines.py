@@ -75,6 +75,7 @@ LINES = {
     "global_step=2048, episodic_return=[22.]": {"episodic_return": 22.0},
     "Learning rate: 0.0005 - Gradient norm: 1.37": {"Learning_rate": 0.0005, "Gradient_norm": 1.37},
     "Validation accuracy after epoch 3: 0.85": {"Validation_accuracy": 0.85},
+    "Epoch [0/2] Batch [5/10] InfoNCE: 2.785, temp: 1.00": {"InfoNCE": 2.785},
     "epoch 4 loss nan": {"loss": float("nan")},
     "Loss at step 40 is -1.25e-3": {"Loss": -0.00125},
     "Train: loss 0.51, acc 0.82 | Val: loss 0.62, acc 0.79": {

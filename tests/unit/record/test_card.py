@@ -171,7 +171,10 @@ def test_what_is_best(tmp_path):
     take("eval/accuracy", 0.3, NAN, 0.7, 0.6)
     take("eval/accuracy", 0.5)
     take("learning_rate", 1, 2)
-    assert tally.best(str(tmp_path)) == [Best("eval/accuracy", 0.7, 2), Best("train/loss", 1.0, 1)]
+    take("rollout/ep_rew_mean", -3, 5, 4)
+    assert tally.best(str(tmp_path)) == [
+        Best("rollout/ep_rew_mean", 5.0, 1), Best("eval/accuracy", 0.7, 2), Best("train/loss", 1.0, 1)
+    ]  # fmt: skip
 
 
 def test_lines_of_the_program_that_take_the_time():
