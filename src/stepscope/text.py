@@ -228,15 +228,15 @@ _VIRAMA = 9
 """The combining class of marks that join two consonants."""
 
 
-def _escaping(text: str, within: re.Pattern[str], escape: Callable[[str], str], kept: str = "") -> str:
-    """Return a text with the hidden characters of some stretches escaped, but for those that are kept."""
+def _escaping(text: str, within: re.Pattern[str], escape: Callable[[str], str], plain: str = "") -> str:
+    """Return a text with the hidden characters of some stretches escaped, but for those that are plain."""
 
     def escaped(match: re.Match[str]) -> str:
         run = match[0]
         if run.isprintable():
             return run
         return "".join(
-            escape(letter) if _is_hidden(run, at) and letter not in kept else letter
+            escape(letter) if _is_hidden(run, at) and letter not in plain else letter
             for at, letter in enumerate(run)
         )
 
@@ -280,7 +280,7 @@ def terminal_text(text: str) -> str:
 
     Bytes that are not text stay as they are: names of files leave as they came.
     """
-    return _escaping(text, _IN_TEXT, _escaped, kept=_BYTES)
+    return _escaping(text, _IN_TEXT, _escaped, plain=_BYTES)
 
 
 def terminal_line(text: str) -> str:

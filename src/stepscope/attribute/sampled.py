@@ -184,24 +184,24 @@ class Sampled:
         slept = np.where(samples.runnable_ns >= 0, np.maximum(length - samples.runnable_ns, 0), 0)
         own = self.waits_of_python(np.arange(len(samples.stacks)))
         # A holder that waits for a processor still has the interpreter.
-        kept = np.where(ran >= RUNS * slept, slept, ran) * ~own[samples.stack]
-        chosen = np.flatnonzero((ran > 0) & (kept > 0))
-        return Spans.of(samples.start_ns[chosen], samples.end_ns[chosen]), int(kept[chosen].sum())
+        held_ns = np.where(ran >= RUNS * slept, slept, ran) * ~own[samples.stack]
+        chosen = np.flatnonzero((ran > 0) & (held_ns > 0))
+        return Spans.of(samples.start_ns[chosen], samples.end_ns[chosen]), int(held_ns[chosen].sum())
 
     def holders(self, spans: Spans) -> list[tuple[str, Share | None, int]]:
         """Return name, line and time of each thread that had the interpreter meanwhile, the longest first."""
-        found: dict[str, tuple[int, dict[SourceLine, int]]] = {}
+        threads: dict[str, tuple[int, dict[SourceLine, int]]] = {}
         for holder in self.samples.holders:
             inside = spans.within(holder.at_ns - 1, holder.at_ns) > 0
-            time_ns, lines = found.setdefault(holder.thread, (0, {}))
+            time_ns, lines = threads.setdefault(holder.thread, (0, {}))
             for stack, ran in zip(holder.stack[inside].tolist(), holder.ran_ns[inside].tolist(), strict=True):
                 time_ns += ran
                 frame = int(self._frames.innermost[stack])
                 line = line_of(self._frames.shown(self.samples.frames[frame])) if frame >= 0 else None
                 if line is not None:
                     lines[line] = lines.get(line, 0) + ran
-            found[holder.thread] = time_ns, lines
-        ordered = sorted(found.items(), key=lambda one: -one[1][0])
+            threads[holder.thread] = time_ns, lines
+        ordered = sorted(threads.items(), key=lambda one: -one[1][0])
         return [
             (name, None if line is None else Share(line, lines[line], 0, ""), time_ns)
             for name, (time_ns, lines) in ordered

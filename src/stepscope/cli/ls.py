@@ -31,7 +31,7 @@ JUDGED = 1_000_000
 """Points of the runs whose health is judged unasked; ``--health`` judges all."""
 JUDGED_S = 1.0
 """Seconds after which no further run is judged unasked: many short runs take longer than a long one."""
-FEWEST = 8
+MIN_JUDGED = 8
 """Runs that are judged however long that takes, so that a small list is complete on a busy machine."""
 
 
@@ -123,7 +123,7 @@ def judged(log: Log, *, every: bool) -> dict[str, HealthReport]:
     points, began = 0, time.monotonic()
     for run in runs_of(log, newest=True):
         points += run.num_points()
-        in_time = len(reports) < FEWEST or time.monotonic() - began < JUDGED_S
+        in_time = len(reports) < MIN_JUDGED or time.monotonic() - began < JUDGED_S
         if every or (points <= JUDGED and in_time):
             reports[run.name] = report_of(log, run)
     return reports

@@ -225,7 +225,8 @@ def change_log(series: Iterable[RecordedSeries], events: Iterable[Event] = ()) -
         if (again := _comes_again(stream, columns)) is not None:
             changes = [*changes, again]
         logged += [
-            _of_series(stream, each._replace(change=_since_attempt(each.change, begun))) for each in changes
+            _of_series(stream, change._replace(change=_since_attempt(change.change, begun)))
+            for change in changes
         ]
     saved = [_of_event(event) for event in events if event.source == "checkpoint"]
     return [
@@ -340,7 +341,7 @@ def repeated(changes: Iterable[Change]) -> list[Recurring]:
         counts.append(Recurring(counters[0], len(counters), counters[-1].last_step))
         left = [change for change in left if change.kind != "counter"]
     counts += [Recurring(change, 1, change.last_step) for change in left]
-    return sorted(counts, key=lambda each: each.change.wall)
+    return sorted(counts, key=lambda count: count.change.wall)
 
 
 def grouped(logged: Iterable[LoggedChange], lag_s: float) -> list[ChangeGroup]:

@@ -149,7 +149,7 @@ class Known:
         at: The newest point.
         begun: The number of points before the stage.
         next: The number of points at which rules look at it next.
-        tail: Its values by size, or those beyond its tail, where a row asks for them.
+        tail: Its values by size, or those beyond its tail, if a row asks for them.
         due: Numbers of finite values at which rows look because of its tail.
     """
 
@@ -653,7 +653,7 @@ def since_when(facts: Facts, bad: Callable[[Floats], NDArray[np.bool_]]) -> int:
 
 
 def means_between(facts: Facts, edges: NDArray[np.int64]) -> Floats:
-    """Return the means of a series between ascending steps; 0 where it has no value."""
+    """Return the means of a series between ascending steps; 0 if it has no value."""
     at, means = facts.curve
     at = np.append(at, facts.last_step + 1)
     counts = np.diff(np.interp(edges, at, np.arange(len(at))))

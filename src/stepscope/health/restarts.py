@@ -15,7 +15,7 @@ from stepscope.health.series import Stream
 
 CHANGED = 0.01
 """Relative change below which a learning rate, an update ratio or a setting counts as unchanged."""
-MOST = 100_000
+MAX_CHANGES = 100_000
 """Changes of a series that are kept."""
 BEGINS = ("loss", "gradient_norm", "learning_rate")
 """Roles of series that begin again with another fold, stage or task."""
@@ -188,6 +188,6 @@ def note(table: dict[Stream, tuple[list[float], list[float]]], chunk: Chunk) -> 
         return
     for value, wall in zip(chunk.values.tolist(), chunk.walls.tolist(), strict=True):
         same = bool(values) and abs(value - values[-1]) <= CHANGED * abs(values[-1])
-        if not same and len(values) < MOST:
+        if not same and len(values) < MAX_CHANGES:
             walls.append(wall)
             values.append(value)

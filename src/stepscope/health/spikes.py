@@ -19,7 +19,7 @@ EVERY = 32
 """Points after which the limits are computed again."""
 LOCAL = 8
 """Number of points before a value with whose median it is compared: few, so that a trend does not count."""
-FEWEST = 32
+MIN_POINTS = 32
 """Comparisons before the first limit."""
 WINDOW = 128
 """Comparisons that the tail is fitted to, as many as OLMo-core and llm-foundry take."""
@@ -127,7 +127,7 @@ class Spikes:
         steps = np.concatenate([self._steps.values, chunk.steps])
         marks: list[Mark] = []
         for rows in pieces(self._apart.count, len(chunk), EVERY):
-            if self._apart.count >= FEWEST and self._apart.count % EVERY == 0:
+            if self._apart.count >= MIN_POINTS and self._apart.count % EVERY == 0:
                 self._measure(values[rows.start : rows.start + LOCAL])
             far = factors[rows] < inf
             beyond = may[rows] & (apart[rows] > self._limit) & (~far | (factors[rows] > self._factor))
@@ -154,4 +154,4 @@ class Spikes:
         self._limit = max(tail_limit(np.abs(self._apart.values)), self._least * self._level)
         known = self._factors.values
         # Upward only: in logarithms the dips of a small loss reach further than what rises above its noise.
-        self._factor = tail_limit(np.maximum(known, 0.0)) if len(known) >= FEWEST else inf
+        self._factor = tail_limit(np.maximum(known, 0.0)) if len(known) >= MIN_POINTS else inf

@@ -16,7 +16,7 @@ BATCH = (
     "on_after_backward",
     "on_before_optimizer_step",
 )
-"""Hooks of a batch. Lightning enters a context of its profiler around each, also where it does nothing."""
+"""Hooks of a batch. Lightning enters a context of its profiler around each, also if it does nothing."""
 
 
 def install(module: ModuleType) -> None:

@@ -68,7 +68,7 @@ class Correction:
         return self != Correction()
 
     def __or__(self, other: Correction) -> Correction:
-        """Return this correction, with the other's facts where this has none."""
+        """Return this correction, with the other's facts if this has none."""
         return Correction(self.kind or other.kind, self.role or other.role, self.split or other.split)
 
     def __str__(self) -> str:

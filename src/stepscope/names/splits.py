@@ -133,7 +133,7 @@ def _joined(words: list[str]) -> Split | None:
 
 
 def _pieces(text: str, begin: int, end: int) -> list[tuple[int, int]]:
-    """Return begin and end of a word, or of both where it is a split and a loss or score without a space."""
+    """Return begin and end of a word, or of both if it is a split and a loss or score without a space."""
     for name in _UNSPACED:
         if text.startswith(name, begin, end):
             at, rest = begin + len(name), text[begin + len(name) : end]

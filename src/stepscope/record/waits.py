@@ -35,7 +35,7 @@ def waited_s(values: Iterable[float], walls: Iterable[float], since: float | Non
 
 
 class ProcessorWaits:
-    """Reads the waits of this process and the processes below it; nothing where the system does not count.
+    """Reads the waits of this process and the processes below it; nothing if the system does not count.
 
     Args:
         proc: Directory of the kernel's files.

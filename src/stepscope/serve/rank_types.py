@@ -161,7 +161,7 @@ class FrontierOnset(Onset):
 
 
 class FrontierSlower(msgspec.Struct, frozen=True):
-    """A rank that is slower than the others by itself, where none waits for another."""
+    """A rank that is slower than the others by itself, if none waits for another."""
 
     rank: int
     """The slowest, if the sentence names several."""

@@ -168,7 +168,7 @@ def work_grid(
 ) -> FactGrid:
     """Return how long each rank worked in each step, without waiting for others.
 
-    All steps tell in which stage the ranks meet, also where some are asked for.
+    All steps tell in which stage the ranks meet, also if some are asked for.
     """
     from stepscope.analyze.ranks.account import own_work
 

@@ -159,13 +159,13 @@ class ChartRequest(msgspec.Struct, frozen=True):
     x1: float | None = None
     """Last x; None: to the end."""
     buckets: Annotated[int, msgspec.Meta(ge=1, le=MAX_BUCKETS)] = 600
-    """Points that fit the plot; the answer is raw where no line has more."""
+    """Points that fit the plot; the answer is raw if no line has more."""
     smoothing: Annotated[float, msgspec.Meta(ge=0, le=MAX_SMOOTHING)] = 0.0
     """Weight of the exponential average, over the distance of two points of the training loss; 0 is off."""
     smooth_all: bool = False
     """Whether evaluations and other series with few points are smoothed like all others."""
     x_tag: str | None = None
-    """The tag that is the x axis where ``x`` is ``tag``."""
+    """The tag that is the x axis if ``x`` is ``tag``."""
     band: Band = "std"
     """The band around the mean of a group."""
 
@@ -241,7 +241,7 @@ class PointsSeries(msgspec.Struct, frozen=True, omit_defaults=True):
     wall_time: list[float | NonFinite]
     value: list[float | NonFinite]
     x_tag: str | None = None
-    """The tag that gave ``x``; left out where none was asked for."""
+    """The tag that gave ``x``; left out if none was asked for."""
     x: list[float | NonFinite] | None = None
 
 
@@ -360,7 +360,7 @@ class CaptureProgress(msgspec.Struct, frozen=True):
 
     request: str
     at_step: int | None
-    """The step that it begins with, where one was named; None: the next."""
+    """The step that it begins with, if one was named; None: the next."""
     replies: list[CaptureReply]
     """Empty: no rank has looked yet."""
 

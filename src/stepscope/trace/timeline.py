@@ -132,8 +132,8 @@ def _allocations(
             born[key] = time
         elif phase == "O" and args[row] >= 0:
             text = texts[int(args[row])]
-            size, pointer = _BYTES.search(text), _POINTER.search(text)
-            described[key] = int(size[1]) if size else 0, int(pointer[1]) if pointer else 0
+            size, pointed = _BYTES.search(text), _POINTER.search(text)
+            described[key] = int(size[1]) if size else 0, int(pointed[1]) if pointed else 0
             sizes[name] = sizes.get(name, 0) + described[key][0]
             node, _, slot = name.partition(":")
             place = row_of.get(node, -1)

@@ -101,7 +101,7 @@ def test_large_runs_are_judged_when_asked(recorded, capsys, monkeypatch):
 
 @pytest.mark.slow
 def test_many_runs_are_judged_for_a_second_unless_asked(tmp_path, capsys, monkeypatch):
-    for number in range(ls.FEWEST + 2):
+    for number in range(ls.MIN_JUDGED + 2):
         with ss.Run(tmp_path / f"run-{number}") as run:
             run.scalar("train/loss", 1.0, 0)
     monkeypatch.setattr(ls, "JUDGED_S", 0.0)

@@ -33,7 +33,7 @@ step.
 """
 OF_THE_LOOP = 0.2
 """Least share if no code of the user's is known to run in the gaps: the cost of a framework's own loop."""
-MOST = 0.6
+MAIN_SHARE = 0.6
 """Share of the time between steps from which on one activity determines the rule of the finding."""
 
 
@@ -136,7 +136,7 @@ def _rule(waited: Waited, gaps: Spans, own: Spans) -> ActivityRule | None:
             part = part.intersect(own)
         candidates.append((part.measure_ns / max(own.union(part).measure_ns, 1), rule))
     share, first = max(candidates, key=lambda pair: pair[0])
-    return first if share >= MOST else None
+    return first if share >= MAIN_SHARE else None
 
 
 BETWEEN = Cause(

@@ -42,7 +42,7 @@ class Cause:
 
     Attributes:
         rule: Its id.
-        cases: Returns the cause on each rank, None where it was not found. Without the data it raises
+        cases: Returns the cause on each rank, None if it was not found. Without the data it raises
             :class:`Abstain`.
         say: Returns the sentence, up to the time that the change leaves.
         remedies: By framework, "" for any other; or a function of the case.
@@ -211,7 +211,7 @@ def on_each(
     """Return the cases of all ranks; it abstains if every rank lacks the data."""
 
     def cases(facts: Facts) -> list[Case | None]:
-        found: list[Case | None] = []
+        judged: list[Case | None] = []
         missing = []
         for waited in facts.waited:
             try:
@@ -219,10 +219,10 @@ def on_each(
             except Abstain as lacks:
                 missing.append(lacks)
                 continue
-            found.append(_replayed(waited, one) if isinstance(one, Selection) else one)
-        if missing and not found:
+            judged.append(_replayed(waited, one) if isinstance(one, Selection) else one)
+        if missing and not judged:
             raise missing[0]
-        return found
+        return judged
 
     return cases
 

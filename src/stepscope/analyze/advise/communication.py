@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 LATE, BY_CHANCE = 0.5, 0.6
 """One of n ranks must cause LATE + BY_CHANCE / n of the waiting to be called the slow one: of two ranks one
 always causes half of it or more."""
-FEWEST = 2
+MIN_RANKS = 2
 APART, CLOCKS_NS = 0.2, 100_000
 """How far apart a collective may end on its ranks, relative to its duration and in ns, for clocks to
 agree.
@@ -130,7 +130,7 @@ def slow_rank(facts: Facts) -> Iterator[Finding]:
     """
     trace = facts.timeline
     every = {waited.rank: waited for waited in facts.waited}
-    if len(every) < FEWEST:
+    if len(every) < MIN_RANKS:
         raise Abstain("only one rank: who is late can be seen only from several ranks' profiles together")
     known = _waits(trace)
     if known is None:

@@ -41,7 +41,7 @@ from stepscope.text import most, time
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
 
-MOST = 0.5
+MAIN_SHARE = 0.5
 """Share of the host's part from which on one kind of time names the finding."""
 PYTHON = 0.2
 """Least share of Python on a host alone: recording stacks makes every call of a function slower."""
@@ -101,7 +101,7 @@ def _cases(facts: Facts) -> list[Case]:
 def _is_own(case: Case) -> bool:
     """Return whether most of sampled Python is in lines that do something other than call operators."""
     evidence = case.evidence
-    return "own_ns" not in evidence or bool(evidence["own_ns"] >= MOST * evidence["seen_ns"])
+    return "own_ns" not in evidence or bool(evidence["own_ns"] >= MAIN_SHARE * evidence["seen_ns"])
 
 
 def _say(case: Case) -> str:
@@ -134,7 +134,7 @@ def _say(case: Case) -> str:
 def _untraced(case: Case) -> bool:
     """Return whether most of the host's time is unaccounted for."""
     evidence = case.evidence
-    return "one_call" not in evidence and evidence.get("untraced_ns", 0) >= MOST * evidence.get(
+    return "one_call" not in evidence and evidence.get("untraced_ns", 0) >= MAIN_SHARE * evidence.get(
         "waited_ns", 1
     )
 
@@ -163,9 +163,9 @@ def _case(facts: Facts, waited: Waited) -> Case | None:
     rule, one_call = "host-bound", _one_call(waited, whole)
     if one_call:
         pass
-    elif shares["launching_ns"] >= MOST * whole:
+    elif shares["launching_ns"] >= MAIN_SHARE * whole:
         rule = "launch-bound"
-    elif shares["python_ns"] >= MOST * whole:
+    elif shares["python_ns"] >= MAIN_SHARE * whole:
         rule = "python-overhead"
     evidence: dict[str, Any] = {
         "device_idle_ratio": waited.dry.measure_ns / waited.wall_ns,
@@ -189,7 +189,7 @@ def _one_call(waited: Waited, whole: int) -> dict[str, Any]:
         calls & np.isin(trace.lane, waited.host_lanes) & ~waited.activities.waits[trace.name]
     )
     dry = np.minimum(trace.self_ns[rows], waited.dry.within(trace.start_ns[rows], trace.end_ns[rows]))
-    if not len(rows) or dry.max() < MOST * whole:
+    if not len(rows) or dry.max() < MAIN_SHARE * whole:
         return {}
     row = int(rows[np.argmax(dry)])
     return {"one_call": trace.name_of(row), "one_call_ns": int(dry.max())}
@@ -240,7 +240,7 @@ def _awaiting(waited: Waited) -> Spans:
     rows = np.flatnonzero(trace.lane == waited.lane)
     start, end, at = innermost(trace, rows, trace.lane[rows])
     awaits = trace.kind[rows[at]] == Kind.PYTHON_FRAME
-    awaits &= executing.within(start, end) >= MOST * (end - start)
+    awaits &= executing.within(start, end) >= MAIN_SHARE * (end - start)
     return Spans.of(start[awaits], end[awaits])
 
 
@@ -343,7 +343,7 @@ def _outside_operators(waited: Waited, other: Spans) -> Case | None:
         "outside_ns": round(left.measure_ns / waited.count),
         "outside_ratio": left.measure_ns / waited.wall_ns,
     }
-    if holding and holding[0]["total_ns"] >= MOST * left.measure_ns:
+    if holding and holding[0]["total_ns"] >= MAIN_SHARE * left.measure_ns:
         evidence["ranges"] = holding
     return Case(waited, waited.worth(host={waited.lane: left}), evidence, rule="host-bound", spans=left)
 
@@ -373,7 +373,7 @@ def _least_alone(waited: Waited, case: Case | None) -> float:
     if case is None or case.line is None or slowed:
         return PYTHON
     whole = case.evidence.get("seen_ns", 0) * waited.count
-    return SAMPLED if case.line.time_ns >= MOST * whole else PYTHON
+    return SAMPLED if case.line.time_ns >= MAIN_SHARE * whole else PYTHON
 
 
 def _one(lines: list[Share], whole: int) -> Share | None:

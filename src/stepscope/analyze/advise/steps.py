@@ -29,7 +29,7 @@ from stepscope.trace.model import Kind, among
 
 RULE = "step-variation"
 LIMIT = 0.25
-FEWEST = 3
+MIN_STEPS = 3
 EXPLAINED = 0.6
 """Share of a long step's excess that an activity must account for to be named as its cause."""
 
@@ -49,7 +49,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.require("steps")
     every = [evidence for waited in facts.waited if (evidence := _evidence(waited))]
     if not every:
-        raise Abstain(f"fewer than {FEWEST} marked steps after the first, in which the profiler starts")
+        raise Abstain(f"fewer than {MIN_STEPS} marked steps after the first, in which the profiler starts")
     varied = [one for one in every if one["excess_ratio"] >= LIMIT and one["lost_ratio"] >= WORTH]
     if not varied:
         return
@@ -141,7 +141,7 @@ def _line(waited: Waited, evidence: dict[str, Any]) -> Share | None:
 
 def _evidence(waited: Waited) -> dict[str, Any] | None:
     steps = waited.steps
-    if len(steps) <= FEWEST or (steps.number == NO_STEP).any():
+    if len(steps) <= MIN_STEPS or (steps.number == NO_STEP).any():
         return None
     profiling = waited.activities.spans(waited.lane, Purpose.PROFILING) if waited.lane >= 0 else Spans.empty()
     taken = _ends(waited) - steps.start_ns - profiling.within(steps.start_ns, steps.end_ns)

@@ -434,8 +434,8 @@ class Waited:
         """Return for how much of some time the thread waited for a processor or for the interpreter."""
         if self.sampled is None:
             return 0
-        kept = self.sampled.queued_ns(spans) + spans.intersect(self.held_up).measure_ns
-        return min(kept, spans.measure_ns)
+        time_ns = self.sampled.queued_ns(spans) + spans.intersect(self.held_up).measure_ns
+        return min(time_ns, spans.measure_ns)
 
     def _without_queue(self, worth: Worth, spans: Spans) -> Worth:
         """Return a worth without the part in which the thread waited for a processor or the interpreter.

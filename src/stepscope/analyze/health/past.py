@@ -45,7 +45,7 @@ class Past:
 
 
 def compare(own: Past, past: Sequence[Past], *, tag: str, wall: float) -> Finding | None:
-    """Return a finding where a run lies outside all earlier ones, and clearly; None if it does not.
+    """Return a finding if a run lies outside all earlier ones, and clearly; None if it does not.
 
     It must lie on one side of all of them at each of the places, by more than half of the range that they
     span there. The severity is "info": another configuration may well be intended to do so.

@@ -86,7 +86,7 @@ class HealthReport:
     Attributes:
         run: Its name.
         attempt: The attempt that was judged.
-        source: "rules" if they were applied now, "run" where the run wrote it while it trained.
+        source: "rules" if they were applied now, "run" if the run wrote it while it trained.
         forecast: Where the training loss will end, by tag; of a run that is not done.
         batch_size: What the gradient noise scale says, if it was recorded.
         recorded: Roles of the series that were recorded.

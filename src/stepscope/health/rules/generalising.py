@@ -32,7 +32,7 @@ from stepscope.health.series import Stream
 from stepscope.names.splits import split_tag
 from stepscope.text import number, share
 
-FEWEST = 8
+MIN_POINTS = 8
 """Evaluations from which on their noise is known."""
 BEGUN = 0.1
 """Share of what was given back below which that has not begun."""
@@ -87,7 +87,7 @@ class EvaluationCollapsed(Row):
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, falls = known.facts, known.stream.lower_is_better
         is_loss = known.stream.role == "loss" and known.stream.scale > 0
-        if facts.finite < FEWEST or falls is None or is_loss:
+        if facts.finite < MIN_POINTS or falls is None or is_loss:
             return None
         self.judged()
         best, best_step = facts.least if falls else facts.most
@@ -219,7 +219,11 @@ class RepeatedBatch(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, training = known.facts, run.training_loss(known.stream.run)
-        if training is None or facts.finite < FEWEST or training.facts.finite < max(100, 5 * facts.finite):
+        if (
+            training is None
+            or facts.finite < MIN_POINTS
+            or training.facts.finite < max(100, 5 * facts.finite)
+        ):
             return None
         self.judged()
         _, means = training.facts.curve
@@ -276,7 +280,7 @@ class ConstantOutput(Row):
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, training = known.facts, run.training_loss(known.stream.run)
         falls = known.stream.lower_is_better
-        if training is None or facts.finite < FEWEST:
+        if training is None or facts.finite < MIN_POINTS:
             return None
         self.judged()
         steps, means = facts.curve
@@ -345,7 +349,7 @@ class WorseThanBest(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, falls = known.facts, known.stream.lower_is_better
-        if facts.finite < FEWEST or falls is None or facts.broken is not None:
+        if facts.finite < MIN_POINTS or falls is None or facts.broken is not None:
             return None
         self.judged()
         steps, means = facts.curve
@@ -422,7 +426,11 @@ class UnitChanged(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         steps, means = known.facts.curve
-        if len(means) < FEWEST or known.facts.broken is not None or known.stream.lower_is_better is not False:
+        if (
+            len(means) < MIN_POINTS
+            or known.facts.broken is not None
+            or known.stream.lower_is_better is not False
+        ):
             return None
         self.judged()
         large = means > 1
@@ -531,7 +539,7 @@ class Overfitting(Row):
         if training is None:
             return None
         steps, _, values, trains = with_training(training, facts)
-        if len(values) >= FEWEST:
+        if len(values) >= MIN_POINTS:
             self.judged()
         holds = known.stream in self.holding
         if len(values) <= FEW or (facts in self._told and not holds):
@@ -545,7 +553,7 @@ class Overfitting(Row):
             before = median(trains[best - 1 : best + 2])
             middle = middle_of_three(values, best)
             rise = int(steps[best]), int(steps[middle]), float(values[middle]), before
-            enough = len(values) >= FEWEST and len(values) - 2 - best >= SINCE
+            enough = len(values) >= MIN_POINTS and len(values) - 2 - best >= SINCE
             if not (enough and self._rose(values, middles, best, before, after)):
                 best, now, after = int(np.argmin(values)), float(values[-1]), float(trains[-1])
                 rise = int(steps[best]), int(steps[best]), float(values[best]), float(trains[best])

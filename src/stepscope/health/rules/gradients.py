@@ -14,7 +14,7 @@ from stepscope.health.rule import CLIPPED, thresholds
 from stepscope.health.series import Stream
 from stepscope.text import number
 
-RECENT, FEWEST = 5, 20
+RECENT, MIN_NORMS = 5, 20
 """Norms whose median is the level now, and those before one is judged."""
 ALWAYS, SAMPLES = 0.9, 200
 """Share of clipped steps that counts if nothing says by how much they were clipped, and of how many."""
@@ -118,7 +118,7 @@ class ExplodingGradient(Row):
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts = known.stage
         steps, norms = facts.curve
-        if len(norms) < FEWEST:
+        if len(norms) < MIN_NORMS:
             return None
         self.judged()
         begin = norms[: max(min(-(-100 // facts.width), len(norms) // 2), RECENT)]

@@ -13,7 +13,7 @@ from stepscope.text import size
 
 SKIPPED = 20
 """First samples: caches fill, allocators reserve."""
-FEWEST = 40
+MIN_SAMPLES = 40
 """Samples of the shortest window, of which each quarter has a median."""
 SETTLES = 0.7
 """Part of the first rise below which the last rise of a window means that the growth settles."""
@@ -56,12 +56,12 @@ class MemoryCreep(Row):
         facts, limits = known.facts, self.limits
         skipped = -(-SKIPPED // facts.width)
         steps, means = (column[skipped:] for column in facts.curve)
-        if len(means) < FEWEST:
+        if len(means) < MIN_SAMPLES:
             return None
         self.judged()
         # The same leak is ever less of what is in use.
         growth = limits["growth"] * (0.5 if known.stream in self.holding else 1.0)
-        factor, count = 1 + limits["quarter"], FEWEST
+        factor, count = 1 + limits["quarter"], MIN_SAMPLES
         while count <= len(means):
             parts = [median(part) for part in np.array_split(means[-count:], 4)]
             before = float(np.max(means[:-count], initial=0.0))

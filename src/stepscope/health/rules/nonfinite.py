@@ -182,11 +182,11 @@ class NonFinite(Row):
             at = replace(at, stream=replace(at.stream, rank=None))
         elif ranks:
             text += self._on(ranks[0], lead.since_step, known, run)
-        told, sentence = self._told.get(place, (at.stream, ""))
+        stream, sentence = self._told.get(place, (at.stream, ""))
         if text != sentence:
             self._told[place] = at.stream, text
-            if (told, place.about) in self._open:
-                self._open[at.stream, place.about] = self._open.pop((told, place.about))
+            if (stream, place.about) in self._open:
+                self._open[at.stream, place.about] = self._open.pop((stream, place.about))
             self.open(
                 at,
                 text,

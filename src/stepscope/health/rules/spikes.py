@@ -9,7 +9,7 @@ from typing import ClassVar
 from stepscope.health.looks import Known, Row, RunFacts, Seen
 from stepscope.health.rule import CLIPPED, At, thresholds
 from stepscope.health.series import Stream
-from stepscope.health.spikes import FEWEST, LOCAL, REPEATED, Mark, Spikes, apart_of, repeated
+from stepscope.health.spikes import LOCAL, MIN_POINTS, REPEATED, Mark, Spikes, apart_of, repeated
 from stepscope.text import number
 
 CALM = 64
@@ -26,7 +26,7 @@ class SpikeRow(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         now, stage = known.facts.finite, known.stage.finite
-        if stage > FEWEST + LOCAL:
+        if stage > MIN_POINTS + LOCAL:
             self.judged()
         if not isinstance(known.tail, Spikes):
             return None

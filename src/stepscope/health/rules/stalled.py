@@ -17,7 +17,7 @@ from stepscope.names.roles import ROLES
 
 STEPPED = ("step_time", "loss", "gradient_norm", "learning_rate")
 """Series that grow with the steps; the densest sets the pace."""
-FEWEST = 5
+MIN_GAPS = 5
 """Intervals of a series that make a rhythm."""
 NO_LIFE = "system/"
 PAUSES = 3.0
@@ -103,13 +103,13 @@ class StalledTraining(Rule):
 
     @property
     def _has_rhythm(self) -> bool:
-        return any(ring.count >= FEWEST for ring in self._gaps.values())
+        return any(ring.count >= MIN_GAPS for ring in self._gaps.values())
 
     @property
     def limit_s(self) -> float:
         """The longest time without a point that is not a stall."""
         limits = self.limits
-        paces = [upper_median(ring.values) for ring in self._gaps.values() if ring.count >= FEWEST]
+        paces = [upper_median(ring.values) for ring in self._gaps.values() if ring.count >= MIN_GAPS]
         if not paces:
             return max(limits["begin_s"], PAUSES * self._pause)
         usual = min(limits["factor"] * min(paces), limits["longest_s"])
@@ -137,7 +137,7 @@ class StalledTraining(Rule):
         longest = 0.0
         for chunk in ends:
             ring, before = self._paces.get(chunk.stream), self._steps.get(chunk.stream)
-            if ring is not None and ring.count >= FEWEST and before is not None:
+            if ring is not None and ring.count >= MIN_GAPS and before is not None:
                 made = int(chunk.steps[known.get(chunk.stream, 0)]) - before
                 longest = max(longest, PAUSES * made * upper_median(ring.values))
         return longest

@@ -17,7 +17,7 @@ from stepscope.text import number, often, share
 
 BLOCKS = 16
 """Stretches of a run that are compared."""
-FEWEST = 4 * BLOCKS
+MIN_STEPS = 4 * BLOCKS
 """Points for a lower quartile in each."""
 SKIPPED = 10
 """First steps, in which loaders start and kernels are compiled."""
@@ -72,7 +72,7 @@ class SlowerSteps(Row):
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts = known.facts
         steps, times = facts.curve
-        if len(times) < FEWEST:
+        if len(times) < MIN_STEPS:
             return None
         self.judged()
         slower = self._compared(times, facts.count)
@@ -107,7 +107,7 @@ class SlowerSteps(Row):
             times: Of single steps, or means of equally many, in seconds.
             count: Of the steps.
         """
-        if len(times) < FEWEST:
+        if len(times) < MIN_STEPS:
             return None
         edges = np.linspace(0, len(times), BLOCKS + 1).astype(int)
         low = np.array([lower_quartile(times[a:b]) for a, b in pairwise(edges.tolist())])

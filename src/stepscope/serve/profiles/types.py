@@ -46,7 +46,7 @@ class ProfileEntry(msgspec.Struct, frozen=True):
     files: int
     """How many files it is made of."""
     steps: list[int]
-    """Its steps, as the record beside a run's own capture says them; empty where there is none."""
+    """Its steps, as the record beside a run's own capture says them; empty if there is none."""
 
 
 class ProfileList(msgspec.Struct, frozen=True):
@@ -228,7 +228,7 @@ class ProfileSummary(msgspec.Struct, frozen=True):
     findings: list[ProfileFinding]
     abstained: list[ProfileAbstention]
     verdict: str
-    """One sentence over all findings: what was judged where nothing is to gain."""
+    """One sentence over all findings: what was judged if nothing is to gain."""
     device_top: list[ProfileTop] | None
     """None: no work of a device was recorded."""
     host_top: list[ProfileTop] | None
@@ -486,7 +486,7 @@ class KernelRow:
     """All work of one name and kind; None is what was not recorded."""
 
     kind: str
-    """``kernel memcpy memset collective send_recv``, or ``host_op`` where no device was recorded."""
+    """``kernel memcpy memset collective send_recv``, or ``host_op`` if no device was recorded."""
     longest: Related
     by_step_ns: tuple[float, ...] | None
     """In the order of the answer's steps; None if that would be too much."""

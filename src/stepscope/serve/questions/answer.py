@@ -104,8 +104,8 @@ class Answer:
             parts.append(f"<pre>{escape(text)}</pre>")
         if self.image:
             picture = base64.b64encode(self.image).decode()
-            told = escape(plain_line(" ".join(self.lines)))
-            parts.append(f'<img alt="{told}" src="data:image/png;base64,{picture}">')
+            alternative = escape(plain_line(" ".join(self.lines)))
+            parts.append(f'<img alt="{alternative}" src="data:image/png;base64,{picture}">')
         if self.left_out:
             parts.append(f"<div>{escape(plain_line(self.left_out))}</div>")
         return "".join(parts)
@@ -244,8 +244,8 @@ def _fewer(answer: Answer, room: int, size: Callable[[Answer], int]) -> Answer:
     made = replace(made, tables=tuple(table for table in made.tables if table.rows))
     if answer.quotes:
         longest = max(len(quote.text) for quote in answer.quotes)
-        kept = largest(longest, lambda count: size(_cut_quotes(made, count)) <= room)
-        made = _cut_quotes(made, max(kept, 0))
+        length = largest(longest, lambda count: size(_cut_quotes(made, count)) <= room)
+        made = _cut_quotes(made, max(length, 0))
     while size(made) > room and made.tables:
         made = replace(made, tables=made.tables[:-1])
     while size(made) > room and len(made.lines) > 1:
@@ -253,8 +253,8 @@ def _fewer(answer: Answer, room: int, size: Callable[[Answer], int]) -> Answer:
     if size(made) > room:
         line = made.lines[0]
         made = replace(made, quotes=())
-        kept = largest(len(line), lambda count: size(replace(made, lines=(f"{line[:count]}…",))) <= room)
-        made = made if size(made) <= room else replace(made, lines=(f"{line[: max(kept, 1)]}…",))
+        length = largest(len(line), lambda count: size(replace(made, lines=(f"{line[:count]}…",))) <= room)
+        made = made if size(made) <= room else replace(made, lines=(f"{line[: max(length, 1)]}…",))
     return made
 
 

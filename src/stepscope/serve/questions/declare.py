@@ -111,7 +111,7 @@ class Question:
     def _wanted(self, name: str) -> str:
         """Return the values that a parameter takes, in words."""
         schema = self.schema["properties"][name]
-        kind = next((each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"), schema)
+        kind = next((kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"), schema)
         if choices := kind.get("enum"):
             kinds = f"one of {', '.join(map(str, choices))}"
         else:

@@ -75,7 +75,7 @@ class RecordValue(msgspec.Struct, frozen=True):
 
 
 class RecordSeries(msgspec.Struct, frozen=True):
-    """The values of a tag by one writer in one attempt, thinned evenly where they are many."""
+    """The values of a tag by one writer in one attempt, thinned evenly if they are many."""
 
     writer: str
     attempt: int

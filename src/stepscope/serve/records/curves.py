@@ -44,7 +44,7 @@ class CurveAnswer(msgspec.Struct, frozen=True):
     total: int
     """Steps at which it was recorded."""
     steps: list[CurveStep]
-    """Thinned evenly where they are many, the newest kept."""
+    """Thinned evenly if they are many, the newest kept."""
     step: int
     """Step of the curve: the newest not after the requested one, or else the first."""
     wall: float

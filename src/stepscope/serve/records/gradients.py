@@ -57,7 +57,7 @@ def norms(run: StoredRun, backend: Backend, step: Step = None) -> GradientNorms:
     """Return the norm of each parameter's gradient at a step, and before; of a step run again, the newest.
 
     Before is the last step before the change log says that the gradients of most parameters fell at one time
-    and stayed so; where none did, or not yet at the step, it is the first step.
+    and stayed so; if none did, or not yet at the step, it is the first step.
     """
     columns = {
         match[1]: over_attempts(run.columns(tag)) for tag in run.tags() if (match := TAG.fullmatch(tag))
