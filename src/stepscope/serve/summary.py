@@ -14,6 +14,7 @@ from stepscope.events.hparams import EXPERIMENT_TAG
 from stepscope.health.ring import median
 from stepscope.names.kinds import measure_of
 from stepscope.names.seeds import is_seed
+from stepscope.names.settings import flatten
 from stepscope.reading import Problem
 from stepscope.serve.feed import Feed
 from stepscope.serve.run_series import StepTag, step_tags
@@ -21,7 +22,6 @@ from stepscope.serve.types import RunSummary, StepNote, StepTime
 from stepscope.store import charts
 from stepscope.store.captures import stolen_seconds
 from stepscope.store.charts import measured
-from stepscope.store.info import flatten
 from stepscope.store.run import RECENT
 from stepscope.text import plain_line
 
