@@ -37,11 +37,5 @@ SUBJECTS = (
     *(nonfinite, spikes, loss_not_decreasing, learning, generalising, gradients, activations),
     *(poor_initialization, unchanged_tensor, time, memory, stalled, rank_divergence, adversarial),
 )
-RULES: dict[str, type[Rule]] = {
-    row.id: row
-    for subject in SUBJECTS
-    for row in vars(subject).values()
-    if isinstance(row, type) and issubclass(row, Rule) and row.__module__ == subject.__name__
-    if "id" in vars(row)
-}
-"""Every rule by its id: each class of a subject that has one."""
+RULES: dict[str, type[Rule]] = {row.id: row for subject in SUBJECTS for row in subject.ROWS}
+"""Every rule by its id: the rows of each subject."""

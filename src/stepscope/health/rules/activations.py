@@ -303,3 +303,6 @@ def _groups(layers: list[Known]) -> dict[str, list[int]]:
         name = load_of(layer)[0] if of_load else str(expert_of(layer)).rpartition(".")[0]
         groups.setdefault(name, []).append(at)
     return groups
+
+
+ROWS = (DeadRelu, SaturatedActivation, UpdateRatio, AttentionLogits, AttentionEntropy, DeadExperts)

@@ -215,3 +215,6 @@ class ReturnCollapsed(Row):
             return None
         text = f"it is {number(own.level)}; it was {number(best)} around step {best_step:,}"
         return Seen(text, {"level": own.level, "best": best, "first": first}, since)
+
+
+ROWS = (DiscriminatorWon, PosteriorCollapse, EntropyCollapsed, ReturnCollapsed)

@@ -738,3 +738,17 @@ def medians_of_three(values: NDArray[np.float64]) -> NDArray[np.float64]:
     before, middle, after = values[:-2], values[1:-1], values[2:]
     inner = np.maximum(np.minimum(before, middle), np.minimum(np.maximum(before, middle), after))
     return np.concatenate([[values[:2].mean()], inner, [values[-2:].mean()]])
+
+
+ROWS = (
+    EvaluationCollapsed,
+    EvaluationUnlike,
+    RepeatedBatch,
+    ConstantOutput,
+    WorseThanBest,
+    UnitChanged,
+    SeriesStopped,
+    Overfitting,
+    Overtraining,
+    ClassImbalance,
+)

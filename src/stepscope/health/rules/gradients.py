@@ -479,3 +479,14 @@ class GradientStopped(InARow):
         )
         others = any(other.facts.last > 0 for other in run.of(known.stream.run, "layer_gradient"))
         return seen if moves and others else None
+
+
+ROWS = (
+    GradientsNotZeroed,
+    ExplodingGradient,
+    Clipping,
+    LossScale,
+    VanishingGradient,
+    UpdateScale,
+    GradientStopped,
+)

@@ -523,3 +523,14 @@ class Plateau(Row):
         """Return whether the learning rate is too small to move anything."""
         rate = self.context.rate(run, wall)
         return rate is not None and rate <= TINY_RATE
+
+
+ROWS = (
+    ScheduleTooFast,
+    RatesDiffer,
+    TwoSoftmaxes,
+    LossPartDiverges,
+    AttemptDiscontinuous,
+    LearningRate,
+    Plateau,
+)

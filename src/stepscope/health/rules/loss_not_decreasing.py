@@ -512,3 +512,6 @@ def is_still(values: Floats) -> bool:
     error = float(np.hypot(first.std() / sqrt(BLOCK), standard_error(rest)))
     level = abs(float(first.mean() - rest.mean())) < 2 * error
     return level and 0.5 < float(first.std() / rest.std()) < 2.0
+
+
+ROWS = (LossNotDecreasing,)

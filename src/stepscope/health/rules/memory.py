@@ -80,3 +80,6 @@ class MemoryCreep(Row):
                 )
             count = min(2 * count, len(means)) if count < len(means) else count + 1
         return None
+
+
+ROWS = (MemoryCreep,)

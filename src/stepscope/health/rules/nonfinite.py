@@ -387,3 +387,6 @@ class NonFiniteSeries(NonFinite):
     def joined(self, finding: Finding, stream: Stream) -> Finding:
         """Return a finding that also names a series by its tag: most are of no layer."""
         return finding if stream.tag == finding.tag else with_also(finding, stream.tag)
+
+
+ROWS = (NonFiniteLoss, NonFiniteGradient, NonFiniteActivation, NonFiniteSeries)

@@ -131,3 +131,6 @@ class PoorInitialization(AcrossSeries):
             "these steps only undid the initialization"
         )
         return {stream: Seen(text, {"first_loss": facts.first, "later_loss": later}, facts.first_step)}
+
+
+ROWS = (PoorInitialization,)

@@ -183,3 +183,6 @@ def error_of(block: _RankBlock) -> float:
     mean = block.total / block.count
     variance = max(block.squares / block.count - mean * mean, 0.0)
     return (variance / block.count) ** 0.5 if isfinite(variance) else inf
+
+
+ROWS = (RankDivergence,)

@@ -155,3 +155,6 @@ class GradientSpike(SpikeRow):
     def tail(self) -> Spikes:
         """Return the tail that it asks for."""
         return Spikes(self.limits["ratio"], leaps=True)
+
+
+ROWS = (LossSpike, GradientSpike)

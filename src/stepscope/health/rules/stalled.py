@@ -218,3 +218,6 @@ class StalledTraining(Rule):
             if self._seen
             else "not recorded: any series"
         )
+
+
+ROWS = (StalledTraining,)

@@ -432,3 +432,6 @@ class IoBottleneck(Bottleneck):
         "read fewer, larger files in sequence, cache the data on a local disk or in memory, write "
         "checkpoints in the background"
     )
+
+
+ROWS = (SlowerSteps, StepOutliers, DataWait, Recompilation, GpuUnderused, CpuBottleneck, IoBottleneck)

@@ -155,3 +155,6 @@ class UnchangedTensor(InARow):
         if set(self._seen) - {"learning_rate"}:
             return super().missing
         return "not recorded: update ratios, gradient norms or weight norms of the layers"
+
+
+ROWS = (UnchangedTensor,)
