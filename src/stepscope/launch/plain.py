@@ -180,12 +180,25 @@ class Told:
             run.record(values, step, wall=wall)
         self._waiting, self._before = [], self._skipped()
 
+    def since(self, wall: float) -> dict[str, float]:
+        """Return the newest values that still wait, of those that were given after a time.
+
+        Args:
+            wall: The time, in seconds since the epoch.
+        """
+        newest: dict[str, float] = {}
+        for values, _, at in self._waiting:
+            if at >= wall:
+                newest |= values
+        return newest
+
     def _end(self) -> None:
         """Say at the end of the run what is not known, unless a framework has counted its steps since."""
         from stepscope.launch.process import process
 
         if self.leads:
-            process.say(UNKNOWN)
+            if not process.by_hand():
+                process.say(UNKNOWN)
             skipped = self._skipped() - self._before
             if skipped > 0:
                 process.say(f"the values in {skipped:,} lines: they were printed faster than they are read")

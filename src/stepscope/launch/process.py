@@ -54,6 +54,8 @@ class Process(Switches):
         """Returns the step to which values belong that the program gives now; None for the running one."""
         self.fetched: Callable[[float], None] = lambda seconds: None
         """Takes the wait for a batch while the callback of a framework counts the steps."""
+        self.by_hand: Callable[[], bool] = lambda: False
+        """Returns whether gradients were computed, but no optimizer has stepped, which is said at the end."""
         self.logged: dict[str, Any] = {}
         """The values that the callback of a framework recorded last, by the framework's own names."""
         self.end_step: Callable[[], None] = lambda: None

@@ -53,6 +53,7 @@ def install(torch: ModuleType) -> None:
     Joined(loop)
     backward.listen(loop)
     atexit.register(loop.close)
+    process.by_hand = lambda: loop.run is None and loop.differentiated
 
 
 def _watch_loaders(torch: ModuleType, loop: Loop) -> None:

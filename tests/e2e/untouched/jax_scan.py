@@ -1,5 +1,6 @@
 # steps: 20
 # says: which loops over gradients
+# points: loss 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19
 import jax
 import jax.numpy as jnp
 from jax import lax

@@ -121,6 +121,20 @@ def test_a_second_training_goes_on_with_the_numbers(run, told):
     assert [step for step, _ in run.values] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_unknown_steps_are_said_once(run, told, monkeypatch, by_hand):
+    """The loop says itself that the program updates by hand."""
+    from stepscope.launch.process import process
+
+    sentences = []
+    monkeypatch.setattr(process, "say", sentences.append)
+    monkeypatch.setattr(process, "by_hand", lambda: by_hand)
+    tell(told, ["epoch {n} loss 0.{n}"])
+    [hook] = run.hooks
+    hook._end(run, "finished")
+    assert sentences == ([] if by_hand else [plain.UNKNOWN])
+
+
 def test_a_worker_and_a_forked_child_make_no_run(monkeypatch, run, told):
     monkeypatch.setattr("multiprocessing.process.parent_process", object)
     tell(told, ["epoch {n} loss 0.{n}"])
@@ -205,3 +219,13 @@ def test_a_flood_of_lines_is_left_alone(looks, monkeypatch):
         now[0] += 10.0
     assert made.skipped() > made.MOST_SKIPPED
     assert builtins.print is made.bare
+
+
+def test_values_of_a_step_that_is_known_late_are_the_newest_since(run, told, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(plain.time, "time", lambda: now[0])
+    for line in ("epoch 1 loss 0.5", "epoch 2 loss 0.25", "epoch 2 acc 0.75"):
+        now[0] += 1.0
+        told.line(line)
+    assert told.since(102.0) == {"loss": 0.25, "acc": 0.75}
+    assert told.since(104.0) == {}
