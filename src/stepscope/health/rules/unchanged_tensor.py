@@ -96,11 +96,11 @@ class UnchangedTensor(InARow):
         return f"{layer} does not change: its {what} in {max(same, self.limit('samples')):,} samples"
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
-        role, facts = known.stream.role, known.facts
-        if any(RANKING[other.stream.role] > RANKING[role] for other in self._of_layer(known, run, *RANKING)):
-            return None
-        seen = super().see(known, run)
+        seen, role, facts = super().see(known, run), known.stream.role, known.facts
+        # Only then are other series looked at, of which there are as many as layers.
         if seen is None or (role != "left_out" and self._is_kept(known, run)):
+            return None
+        if any(RANKING[other.stream.role] > RANKING[role] for other in self._of_layer(known, run, *RANKING)):
             return None
         if role == "weight_norm" and known.stream not in self.holding:
             seen = seen._replace(since_step=facts.constant_since)
