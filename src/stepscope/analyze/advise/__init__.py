@@ -12,54 +12,16 @@ from typing import Any
 from stepscope.analyze.advise import communication
 from stepscope.analyze.advise.expensive import largest_parts, largest_ratio
 from stepscope.analyze.advise.finding import SEVERITIES, WORTH, Abstain, Abstention, Facts, Finding
+from stepscope.analyze.advise.host import HOST
+from stepscope.analyze.advise.kernels import SMALL
 from stepscope.analyze.advise.rules import RULES
 from stepscope.health.worth import is_worth
 from stepscope.text import number
 from stepscope.trace.model import Trace
 from stepscope.trace.ranks import overlapping
 
-_HOST = ("host-bound", "launch-bound", "python-overhead")
-_IDLING = (
-    *_HOST,
-    "input-bound",
-    "preprocessing",
-    "compilation",
-    "checkpoint",
-    "logging",
-    "evaluation",
-    "blocking-call",
-    "host-callback",
-    "between-steps",
-    "sync-points",
-    "communication-bound",
-    "slow-rank",
-)
-"""Findings that say why an accelerator was idle."""
-_WIDTH = {
-    **dict.fromkeys(("sync-points", "eager-operations", "unfused-optimizer"), 1),
-    "small-kernels": 2,
-    **dict.fromkeys(_HOST, 3),
-    "step-variation": 4,
-    "accelerator-utilization": 5,
-    "called-again": -1,
-}
-"""Findings that say how time passed rather than for what, and symptoms: the wider, the more they include.
-All others are of width 0; below it are those that also say why the work is needless, whatever it is for."""
 HALF = 0.5
 """Share of a finding's time from which on another one is about the same time."""
-_NO_WAIT = {
-    "expensive-operation",
-    "operation",
-    "memory-near-limit",
-    "hang",
-    "step-variation",
-    "accelerator-utilization",
-    "busy-machine",
-    "between-steps",
-}
-"""Rules that do not look at waits: if only they could judge, much may still be to
-gain.
-"""
 
 
 @dataclass(frozen=True)
@@ -89,7 +51,7 @@ class Advice:
             return f"{_short(first)}{more}"
         if not self.judged:
             return "nothing could be judged"
-        if not set(self.judged) - _NO_WAIT:
+        if not any(RULES[rule].waits for rule in self.judged):
             return f"what the steps waited for could not be judged; judged: {', '.join(self.judged)}"
         # Whether work is needed is not in a trace, so that nothing found does not mean nothing to gain.
         parts = [part for one in self.findings for part in largest_parts(one)]
@@ -236,13 +198,13 @@ def _unfit(trace: Trace) -> str:
 def joined(findings: list[Finding]) -> list[Finding]:
     """Join findings about the same time: the narrowest that covers it stays, with the others in its chain.
 
-    A finding that is wider by :data:`_WIDTH` gives way to a narrower one that accounts for half of its time
+    A finding whose rule is wider gives way to a narrower one that accounts for half of its time
     or more. Otherwise it stays, and those narrower ones that say only how its time passed are in its chain.
     """
     late = next((one for one in findings if one.rule == "slow-rank"), None)
     if late is not None:
         findings = _under(late, findings)
-    for width in sorted({0, *_WIDTH.values()}, reverse=True):
+    for width in sorted({rule.width for rule in RULES.values()}, reverse=True):
         for wide in [one for one in findings if _width(one) == width]:
             narrow = [
                 one
@@ -265,7 +227,7 @@ def joined(findings: list[Finding]) -> list[Finding]:
 
 
 def _width(one: Finding) -> int:
-    return _WIDTH.get(one.rule, 0)
+    return RULES[one.rule].width
 
 
 def _covers(one: Finding, wide: Finding) -> bool:
@@ -280,10 +242,10 @@ def _covers(one: Finding, wide: Finding) -> bool:
         return False
     if wide.rule == "accelerator-utilization":
         idle = 1 - wide.evidence["utilization_ratio"]
-        return one.rule in _IDLING and (one.cost_ratio or 0.0) >= HALF * idle
+        return RULES[one.rule].idles and (one.cost_ratio or 0.0) >= HALF * idle
     if one.spans is None or wide.spans is None:
         # Kernels are not the time in which the device waits for the host.
-        part = one.rule in _WIDTH and one.rule != "small-kernels" and wide.rule in _HOST
+        part = _width(one) not in (0, SMALL.width) and _width(wide) == HOST.width
         return part and bool(one.gain_ns) and (one.gain_ns or 0) >= HALF * (wide.gain_ns or 0)
     return one.spans.intersect(wide.spans).measure_ns >= HALF * wide.spans.measure_ns > 0
 
@@ -291,7 +253,7 @@ def _covers(one: Finding, wide: Finding) -> bool:
 def _within(one: Finding, wide: Finding) -> bool:
     """Return whether half of a finding's time or more belongs to a wider one."""
     if one.spans is None or wide.spans is None:
-        return wide.rule in _HOST
+        return _width(wide) == HOST.width
     return one.spans.intersect(wide.spans).measure_ns >= HALF * one.spans.measure_ns
 
 

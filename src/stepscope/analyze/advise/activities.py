@@ -55,6 +55,7 @@ class ActivityRule:
         """Its row: the steps replayed without the time of the activity."""
         return Cause(
             rule=self.rule,
+            idles=True,
             cases=partial(_cases, self.activity),
             say=lambda case: f"{self.say}{_what(case)} for {case.cost}",
             remedies=self.remedies,

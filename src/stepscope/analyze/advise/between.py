@@ -141,6 +141,8 @@ def _rule(waited: Waited, gaps: Spans, own: Spans) -> ActivityRule | None:
 
 BETWEEN = Cause(
     rule="between-steps",
+    idles=True,
+    waits=False,
     cases=lambda facts: (),  # check gathers them, for the rule of what goes on there
     say=lambda case: f"between the steps {case.cost_text} pass{case.where}",
     remedies={

@@ -115,6 +115,7 @@ def _exchanging(waited: Waited) -> Spans:
 
 BLOCKING = Cause(
     rule="blocking-call",
+    idles=True,
     cases=on_each(_case),
     say=lambda case: f"the training thread waits for {case.cost}",
     remedies={

@@ -66,6 +66,7 @@ def _case(waited: Waited) -> Case | None:
 
 CALLBACK = Cause(
     rule="host-callback",
+    idles=True,
     cases=on_each(_case),
     say=lambda case: f"compiled code calls Python ({case.evidence['events'][0]['name']}) for {case.cost}",
     remedies={

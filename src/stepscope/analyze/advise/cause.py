@@ -57,6 +57,10 @@ class Cause:
         made: ``MADE`` or ``SET_UP`` if the line to change is that which made what is called, or set it up;
             ``ANEW`` if that happens in the steps; empty if it is the call itself. It may depend on the case.
         always: What is said even if its time is not in the profile; empty if nothing is.
+        width: How much else it may include: 0 if it says what the time was for. A finding that says how time
+            passed is wider, the more ways it includes; one below 0 also says why the work is needless.
+        idles: Whether it is a reason why an accelerator stands still.
+        waits: Whether it looks at waits: if only others could judge, much may still be to gain.
         formula: The measured quantity, in Markdown, for the reference of rules.
         fires: From which value on, beyond a gain of 3 % of the step.
         source: Source of the formula and its limits.
@@ -74,6 +78,9 @@ class Cause:
     sure: Callable[[Case], bool] = lambda case: True
     made: str | Callable[[Case], str] = ""
     always: str = ""
+    width: int = 0
+    idles: bool = False
+    waits: bool = True
     formula: str = ""
     fires: str = ""
     source: str = "ours"

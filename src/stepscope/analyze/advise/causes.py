@@ -510,6 +510,7 @@ CAUSES: tuple[Cause, ...] = (
             "": "keep the result of the first call",
         },
         f"no call is the same again, or the steps without them would not be {WORTH:.0%} shorter",
+        width=-1,
         formula=(
             "gain without calls of a whole `nn.Module` that got the very tensors of its last call, "
             "unchanged, with the same parameters, mode and autocast, and no backward pass or optimizer "

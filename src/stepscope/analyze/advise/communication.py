@@ -78,6 +78,7 @@ def _remedy(facts: Facts, case: Case) -> str:
 
 COMMUNICATION_BOUND = Cause(
     rule="communication-bound",
+    idles=True,
     cases=_cases,
     say=lambda case: f"communication that no computation hides takes {case.cost}",
     remedies=_remedy,

@@ -96,6 +96,7 @@ def _handing(waited: Waited, start: Any, end: Any) -> Spans:
 
 EAGER = Cause(
     rule="eager-operations",
+    width=1,
     cases=on_each(_case),
     say=lambda case: (
         f"{case.evidence['operations_per_step']:,.0f} operations "

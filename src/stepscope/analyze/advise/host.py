@@ -41,6 +41,8 @@ from stepscope.text import most, time
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
 
+WIDTH = 3
+"""The host's time includes calls one by one, and many small ones."""
 MAIN_SHARE = 0.5
 """Share of the host's part from which on one kind of time names the finding."""
 PYTHON = 0.2
@@ -550,6 +552,8 @@ def optimizer_rows(trace: Trace, waited: Waited) -> Ints:
 
 HOST = Cause(
     rule="host-bound",
+    width=WIDTH,
+    idles=True,
     cases=_cases,
     say=_say,
     remedies=_action,

@@ -311,6 +311,7 @@ def _say(case: Case) -> str:
 
 SMALL = Cause(
     rule="small-kernels",
+    width=2,
     cases=_small,
     say=_say,
     remedies={
@@ -376,6 +377,7 @@ def _optimizer(facts: Facts) -> list[Case | None]:
 
 OPTIMIZER = Cause(
     rule="unfused-optimizer",
+    width=1,
     cases=_optimizer,
     say=lambda case: (
         "the optimizer updates parameter by parameter, "

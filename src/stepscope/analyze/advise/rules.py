@@ -36,19 +36,31 @@ class Rule(NamedTuple):
         formula: The measured quantity, in Markdown.
         fires: From which value on, beyond a gain of 3 % of the step.
         source: Source of the formula and its limits.
+        width: As of a :class:`~stepscope.analyze.advise.cause.Cause`, like the two that follow.
+        idles: Whether it is a reason why an accelerator stands still.
+        waits: Whether it looks at waits.
     """
 
     check: Check | None
     formula: str
     fires: str = ""
     source: str = "ours"
+    width: int = 0
+    idles: bool = False
+    waits: bool = True
 
 
 def rows(*causes: Cause) -> dict[str, Rule]:
     """Return rows by their ids; a rule of several rows asks each of them."""
     return {
         one.rule: Rule(
-            _check([row for row in causes if row.rule == one.rule]), one.formula, one.fires, one.source
+            _check([row for row in causes if row.rule == one.rule]),
+            one.formula,
+            one.fires,
+            one.source,
+            one.width,
+            one.idles,
+            one.waits,
         )
         for one in causes
     }
@@ -72,8 +84,10 @@ RULES: dict[str, Rule] = {
         ),
         fires="< 0.5 medium, ≤ 0.2 high",
         source="tfprof",
+        width=5,
+        waits=False,
     ),
-    "operation": rows(device.LAYOUTS)["operation"]._replace(check=device.operation),
+    "operation": rows(device.LAYOUTS)["operation"]._replace(check=device.operation, waits=False),
     "expensive-operation": Rule(
         expensive.check,
         formula=(
@@ -84,6 +98,7 @@ RULES: dict[str, Rule] = {
         ),
         fires="always, info",
         source="tfprof",
+        waits=False,
     ),
     **rows(*(activity.cause for activity in activities.WHOLE)),
     **rows(blocking.BLOCKING),
@@ -95,6 +110,7 @@ RULES: dict[str, Rule] = {
             "these waits"
         ),
         fires="≥ 0.2, info",
+        waits=False,
     ),
     **rows(callbacks.CALLBACK),
     "between-steps": rows(between.BETWEEN)["between-steps"]._replace(check=between.check),
@@ -111,6 +127,7 @@ RULES: dict[str, Rule] = {
             "(binomial, 15 %)"
         ),
         source="HTA, [ranks](../guides/ranks.md)",
+        idles=True,
     ),
     "hang": Rule(
         hang.check,
@@ -119,6 +136,7 @@ RULES: dict[str, Rule] = {
             "end, with the reason and how certain it is; see [ranks](../guides/ranks.md)"
         ),
         fires="always, high",
+        waits=False,
     ),
     **rows(host.HOST),
     **rows(syncs.SYNCS),
@@ -133,6 +151,7 @@ RULES: dict[str, Rule] = {
             "device memory; or a recorded out-of-memory error"
         ),
         fires="≥ 0.9 medium, ≥ 0.97 high",
+        waits=False,
     ),
     **rows(device.PAGEABLE),
     "step-variation": Rule(
@@ -145,6 +164,8 @@ RULES: dict[str, Rule] = {
             "Info if neither is known or T, without a device, waited for a processor for 0.2 of the steps"
         ),
         fires="≥ 0.25 and ≥ 0.03",
+        width=4,
+        waits=False,
     ),
     **rows(*CAUSES),
     "launch-bound": Rule(
@@ -155,6 +176,8 @@ RULES: dict[str, Rule] = {
             "the device"
         ),
         source="XProf's kernel launch",
+        width=host.WIDTH,
+        idles=True,
     ),
     "python-overhead": Rule(
         None,
@@ -166,6 +189,8 @@ RULES: dict[str, Rule] = {
             "Both are relative to the part of the steps in which T does not wait for a processor. Info if "
             "less than half of what was sampled of it is in lines that run hardly any operator"
         ),
+        width=host.WIDTH,
+        idles=True,
     ),
 }
 """Every rule by its id, in the order in which they are asked. The check of ``host-bound`` also finds

@@ -164,6 +164,8 @@ _FIXED = (
 
 SYNCS = Cause(
     rule="sync-points",
+    width=1,
+    idles=True,
     cases=_cases,
     say=_say,
     remedies=_remedy,
