@@ -51,10 +51,11 @@ export function parseQuery(text: string, metric: MetricOf = NO_METRIC): RunQuery
   const tests: Test[] = [];
   const keys: string[] = [];
   let archived = false;
-  for (const [, minus, key, operator, quoted] of text.matchAll(TOKEN)) {
+  for (const [, minus, key, operator, words] of text.matchAll(TOKEN)) {
+    const quoted = words!.replace(/(?<=[^,]),+$/, ""); // a comma ends a condition as a blank does
     const named = key !== undefined && !(key.toLowerCase() in FACTS);
     const values = named ? metric(key) : null;
-    const test = key && operator ? keyTest(key, operator, quoted!, values) : wordTest(unquote(quoted!));
+    const test = key && operator ? keyTest(key, operator, quoted, values) : wordTest(unquote(quoted));
     if (named) keys.push(key);
     archived ||= key !== undefined && !minus && BY_NAME.test(key);
     const wanted: Test = minus ? (run) => !test(run) : test;

@@ -76,13 +76,21 @@ def parse_query(text: str, metric: MetricReader = lambda run, name: None) -> Run
     tests: list[Test] = []
     keys: list[str] = []
     archived = False
-    for minus, key, operator, words in TOKEN.findall(text):
+    for minus, key, operator, words in tokens_of(text):
         test = key_test(key, operator, words, metric) if key and operator else word_test(unquote(words))
         if key and key.lower() not in FACTS:
             keys.append(key)
         archived = archived or (bool(key) and not minus and key.lower() in BY_NAME)
         tests.append(negated(test) if minus else test)
     return RunQuery(lambda run: all(test(run) for test in tests), keys, archived)
+
+
+def tokens_of(text: str) -> list[tuple[str, str, str, str]]:
+    """Return the conditions of a query: minus, key, operator and words. A comma ends one as a blank does."""
+    return [
+        (minus, key, operator, words.rstrip(",") or words)
+        for minus, key, operator, words in TOKEN.findall(text)
+    ]
 
 
 def negated(test: Test) -> Test:

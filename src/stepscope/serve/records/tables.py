@@ -17,11 +17,11 @@ from stepscope.events.kinds.text import TABLE_SUFFIX
 from stepscope.lru import Lru
 from stepscope.serve.questions.query import (
     CHOICE,
-    TOKEN,
     choice_test,
     config_text,
     number_of,
     text_of,
+    tokens_of,
     unquote,
 )
 from stepscope.serve.records.ask import attempts_of, history
@@ -212,7 +212,7 @@ class Table:
         Words are looked for in all texts. A key that is no column is part of a word.
         """
         mask = np.ones(len(self.run), bool)
-        for minus, key, operator, words in TOKEN.findall(text):
+        for minus, key, operator, words in tokens_of(text):
             column = self.column(key) if operator else None
             if column is not None:
                 passing = column.passes(operator, words)
