@@ -631,8 +631,8 @@ def test_on_a_phone_advice_follows_where_the_time_goes(opened):
         tops[name] = region.bounding_box()["y"]
     assert list(tops.values()) == sorted(tops.values())
     buttons = page.get_by_role("button", name="Open in Perfetto").bounding_box()
-    facts = page.locator(".facts").bounding_box()
-    assert abs(buttons["y"] + buttons["height"] / 2 - facts["y"] - facts["height"] / 2) < 4
+    chosen = page.locator(".sub-bar .which").bounding_box()
+    assert abs(buttons["y"] + buttons["height"] / 2 - chosen["y"] - chosen["height"] / 2) < 4
     page.set_viewport_size({"width": 1440, "height": 900})
     advice = page.get_by_role("region", name="Advice")
     page.wait("() => document.querySelector('.right').getBoundingClientRect().left > 700")

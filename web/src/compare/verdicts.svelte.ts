@@ -1,5 +1,4 @@
 /** The verdict on each metric that both sides have, found once for all that shows it. */
-import { areSeeds } from "../runs/config";
 import { SIDES } from "../runs/sides";
 import { sideLine, tracksOf, type SideLine, type Track } from "../runs/sidelines";
 import { keyCharts } from "../series/pick";
@@ -8,6 +7,7 @@ import { app } from "../state/app.svelte";
 import { compare } from "../state/compare.svelte";
 import { figures } from "../state/figures.svelte";
 import { byChance, judge, judgedAs, sharedOf, type Judgement } from "./lead";
+import { areSeeds } from "./seeds";
 
 /** Series that are looked at, those that say most first. */
 const MOST = 40;

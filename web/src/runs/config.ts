@@ -67,42 +67,6 @@ export function differences(configs: Record<string, unknown>[]): Difference[] {
   );
 }
 
-/** Settings of a run, and which of them are seeds. */
-export interface Seeded {
-  config: Record<string, unknown>;
-  seeds: readonly string[];
-}
-
-const entriesOf = ({ config, seeds }: Seeded, seed: boolean): string =>
-  JSON.stringify(
-    Object.entries(flatten(config))
-      .filter(([key]) => seeds.includes(key) === seed)
-      .sort(([a], [b]) => (a < b ? -1 : 1)),
-  );
-
-/** What runs of one configuration share: their settings that are no seeds; null: none is recorded. */
-export function configurationOf(run: Seeded): string | null {
-  const name = entriesOf(run, false);
-  return name === "[]" && entriesOf(run, true) === "[]" ? null : name;
-}
-
-/** Whether runs are of one configuration and have other seeds. */
-export function areSeeds(runs: readonly Seeded[]): boolean {
-  const names = new Set(runs.map(configurationOf));
-  return names.size === 1 && !names.has(null) && new Set(runs.map((run) => entriesOf(run, true))).size > 1;
-}
-
-/** Whether runs are a sweep with seeds: at least half of several configurations ran more than once. */
-export function repeated(runs: readonly Seeded[]): boolean {
-  const counts = new Map<string, number>();
-  for (const run of runs) {
-    const name = configurationOf(run);
-    if (name !== null) counts.set(name, (counts.get(name) ?? 0) + 1);
-  }
-  const twice = [...counts.values()].filter((count) => count > 1).length;
-  return counts.size > 1 && 2 * twice >= counts.size;
-}
-
 /** How many values there are; that a run has no such key is one. */
 export const countOf = ({ values, missing }: Difference): number => values.length + Number(missing > 0);
 

@@ -1,19 +1,12 @@
 import { describe, expect, it } from "vitest";
 import type { Changes, Chart, RunSummary } from "../server/api";
 import { EMPTY, applyChanges, byName, linesOf } from "./catalog";
-import {
-  configBrief,
-  configText,
-  countOf,
-  differenceText,
-  areSeeds,
-  differences,
-  flatten,
-  repeated,
-} from "./config";
+import { configBrief, configText, countOf, differenceText, differences, flatten } from "./config";
 import { facts } from "./facts";
 import { runOf } from "./fixtures";
 import { order } from "./order";
+import { areSeeds } from "../compare/seeds";
+import { repeated } from "./configurations";
 import { firstCharts, keyCharts, rankingChart } from "../series/pick";
 import { parseFilter, sectionsOf } from "../scalars/sections";
 import { matchScore } from "../parts/search";

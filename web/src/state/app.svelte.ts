@@ -3,10 +3,10 @@ import type { Chart } from "../server/api";
 import { EMPTY, applyChanges, type Catalog, type Family } from "../runs/catalog";
 import { Refused, fetchChanges } from "../server/client";
 import { GREY, SLOTS, assignSlots, slotStroke, strokesByValue, type Stroke } from "../theme/colour";
-import { differences, flatten, repeated } from "../runs/config";
+import { differences, flatten } from "../runs/config";
 import { grouped, parseGrouping } from "../runs/groups";
 import { readHash, writeHash } from "../view/hash";
-import { changed, defaultView, isNavigation, type Change, type ShownBoard, type View } from "../view/view";
+import { changed, defaultView, isNavigation, type Change, type View } from "../view/view";
 import { ownChart } from "../series/own";
 import { rankingChart } from "../series/pick";
 import { report } from "../server/report";
@@ -78,10 +78,6 @@ class App {
     this.grouping !== null && this.grouping.error === null && this.view.charts.band !== "each",
   );
   differing = $derived(differences(this.matching.map((family) => family.main.config)));
-  /** Whether they are a sweep with seeds. */
-  repeats = $derived(repeated(this.matching.map(({ main }) => main)));
-  /** How the runs are shown where several are. */
-  board = $derived<ShownBoard>(this.view.board.form || (this.repeats ? "configurations" : "table"));
   /** The charts of the runs in view, those first that most of these have. */
   recorded = $derived(byRecorded(this.catalog.charts, this.matching));
   metric = $derived(
