@@ -56,6 +56,8 @@ class Feed:
         self.charts = msgspec.Raw(b"[]")
         self.charts_version = 0
         self.measured: dict[str, Chart] = {}
+        self.naming: frozenset[str] = frozenset()
+        """Settings that only number or name the runs."""
         self.log = log
         self.loading: Progress | None = Progress(0, 0, 0, 0)
         self._bodies: dict[int, bytes] = {}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from stepscope.analyze.sweep import configurations
 from stepscope.events.hparams import EXPERIMENT_TAG
 from stepscope.health.ring import median
 from stepscope.names.kinds import measure_of
@@ -59,12 +60,19 @@ def publish(
     """
     runs = {run.name: run for run in log.runs()}
     touched = [name for name in (*changes.added, *changes.changed, *names) if name in runs]
+    if changes.removed or any(
+        name not in feed.runs or feed.runs[name].summary.config != runs[name].info.config for name in touched
+    ):
+        grouping = configurations([flatten(run.info.config) for run in runs.values()])
+        naming = frozenset(key for key in grouping.seeds if not is_seed(key))
+        if naming != feed.naming:
+            feed.naming, touched = naming, list(runs)
     others = [
         name for name, entry in feed.runs.items() if name in runs and may_differ(entry.summary, runs[name])
     ]
     summaries = {}
     for name in dict.fromkeys([*touched, *others]):
-        summary = summary_of(runs[name], log, notes[name], now=now)
+        summary = summary_of(runs[name], log, notes[name], now=now, naming=feed.naming)
         known = feed.runs.get(name)
         if known is None or known.summary != summary:
             summaries[name] = summary
@@ -98,8 +106,18 @@ def may_differ(summary: RunSummary, run: StoredRun) -> bool:
     return summary.state in CHANGING or related or run.info.config != summary.config
 
 
-def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSummary:
-    """Return one run as the page shows it; unrecorded fields are None."""
+def summary_of(
+    run: StoredRun, log: Log, note: RunNote, *, now: float, naming: Collection[str] = ()
+) -> RunSummary:
+    """Return one run as the page shows it; unrecorded fields are None.
+
+    Args:
+        run: The run.
+        log: Its log.
+        note: People's annotations of it.
+        now: Seconds since the epoch.
+        naming: Settings that only number or name the runs of the log.
+    """
     info = run.info
     state, reason = run.condition(now=now)
     costs = recording_costs(run)
@@ -126,7 +144,7 @@ def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSum
         colour=note.colour,
         step_notes=[StepNote(mark.step, mark.text) for mark in note.steps],
         config=info.config,
-        seeds=[key for key in flatten(info.config) if is_seed(key)],
+        seeds=[key for key in flatten(info.config) if is_seed(key) or key in naming],
         problems=problems_of(run.problems, log),
         overhead_ratio=costs.ratio,
         profiles_ratio=costs.profiles_ratio,

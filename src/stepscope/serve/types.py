@@ -98,7 +98,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     """In the order of their steps."""
     config: dict[str, Any]
     seeds: list[str]
-    """Settings of it that are seeds by their names, with dots between the names of nested ones."""
+    """Settings of it that are seeds by their names, or that only number or name the runs; nested: with dots."""
     problems: list[Problem]
     overhead_ratio: float | None
     """Share of the run's time so far that recording took on the training thread, profiles included."""

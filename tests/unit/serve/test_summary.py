@@ -231,6 +231,23 @@ def test_what_a_run_is_called_hides_nothing(name, title, want):
     assert shown_title(name, title) == want
 
 
+def test_settings_that_name_the_runs_are_seeds_of_all_once_runs_repeat(tmp_path):
+    """Which are is known of several runs: the ones that are there already are sent again."""
+    log = store.open(tmp_path, cache=False)
+    feed = Feed(LogSummary("log", "log", "0", True, []))
+
+    def seeds_with(count):
+        for at in range(len(feed.runs), count):
+            writer = EventWriter(tmp_path / f"r{at}", clock=lambda: NOW)
+            write_info(writer, config={"lr": at % 2, "io": {"out": f"out/{at}"}, "seed": at // 2})
+            writer.close()
+        publish(feed, log, log.refresh(), Notes(tmp_path), now=NOW)
+        return {tuple(entry.summary.seeds) for entry in feed.runs.values()}
+
+    assert seeds_with(4) == {("seed",)}
+    assert seeds_with(8) == {("io.out", "seed")}
+
+
 def test_charts_are_not_made_anew_because_one_run_of_many_has_small_values(tmp_path, monkeypatch):
     writers = [EventWriter(tmp_path / name, clock=lambda: NOW) for name in "ab"]
     feed, notes, made = Feed(LogSummary("runs", "runs", "0", True, [])), Notes(tmp_path), []
