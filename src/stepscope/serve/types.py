@@ -98,7 +98,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     """In the order of their steps."""
     config: dict[str, Any]
     seeds: list[str]
-    """Settings of it that are seeds by their names, or that only number or name the runs; nested: with dots."""
+    """Settings of it that are seeds by their names, or that only number or name the runs. Dots stand between
+    the names of nested ones."""
     problems: list[Problem]
     overhead_ratio: float | None
     """Share of the run's time so far that recording took on the training thread, profiles included."""
