@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import stepscope as ss
 from stepscope.events import EventWriter
 from stepscope.serve.questions.desk import Desk
 from stepscope.serve.questions.sweep import SweepRequest, sweep_of
@@ -95,3 +96,22 @@ def test_a_sweep_reads_the_same_values(desk: Desk) -> None:
     sweep = sweep_of(desk, SweepRequest("epoch_loss", ["keras"]))
     assert [(row.runs, row.mean) for row in sweep.rows] == [(["keras"], pytest.approx(0.9))]
     assert sweep_of(desk, SweepRequest("epoch_loss")).runs == 4
+
+
+def test_a_setting_that_is_recorded_twice_is_one_column_of_a_sweep(tmp_path: Path) -> None:
+    """One that goes with it, but has values of its own, is another."""
+    for rate in (0.1, 0.01):
+        groups = [{"lr": rate, "parameters": 7 * rate}]
+        config = {"optimizer": {"groups": groups}, "lr": rate, "width": 8}
+        with ss.Run(tmp_path / str(rate), config=config, card=False) as run:
+            run.scalar("loss", rate, 0)
+    desk = Desk(tmp_path, cache=False)
+    desk.refresh()
+    sweep = sweep_of(desk, SweepRequest("loss"))
+    assert sorted(sweep.keys) == ["lr", "optimizer.groups.0.parameters"]
+    assert sorted(one.key for one in sweep.settings) == [
+        "lr",
+        "optimizer.groups.0.lr",
+        "optimizer.groups.0.parameters",
+    ]
+    assert sweep.rows[0].settings == {"lr": 0.01, "optimizer.groups.0.parameters": 0.07}

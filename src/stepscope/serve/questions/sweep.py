@@ -78,7 +78,8 @@ class Sweep(msgspec.Struct, frozen=True):
     rows: list[SweepRow]
     """The best first; configurations with runs that are not finite come after all others."""
     keys: list[str]
-    """Settings that differ between configurations, the most important first."""
+    """Settings that differ between configurations, the most important first. Of equal ones it is the one with
+    the fewest dots."""
     seeds: dict[str, str]
     """Settings that were taken for seeds, each with the reason."""
     standing: str
@@ -129,7 +130,14 @@ def sweep_of(desk: Desk, asked: SweepRequest) -> Sweep:
     rows = ranked(grouping.members, values, lower)
     titles = _names([[names[at] for at in row.runs] for row in rows])
     weights = importances(configs, [np.nan if value is None else value for value in values], grouping)
-    keys = [one.key for one in weights.settings if one.key not in grouping.seeds]
+    shown = [
+        {key: config_text(configs[row.runs[0]][key]) for key in grouping.keys if key in configs[row.runs[0]]}
+        for row in rows
+    ]
+    names_of: dict[tuple[object, ...], str] = {}
+    for key in sorted(grouping.keys, key=lambda key: key.count(".")):
+        names_of.setdefault(tuple(settings.get(key) for settings in shown), key)
+    keys = [one.key for one in weights.settings if one.key in names_of.values()]
     return Sweep(
         tag,
         "" if chart is None else chart.id,
@@ -139,7 +147,7 @@ def sweep_of(desk: Desk, asked: SweepRequest) -> Sweep:
             SweepRow(
                 name,
                 [names[at] for at in row.runs],
-                {key: config_text(configs[row.runs[0]][key]) for key in keys if key in configs[row.runs[0]]},
+                {key: text for key, text in settings.items() if key in keys},
                 row.mean,
                 row.spread,
                 min(row.values, default=None),
@@ -149,7 +157,7 @@ def sweep_of(desk: Desk, asked: SweepRequest) -> Sweep:
                 row.missing,
                 row.tied,
             )
-            for row, name in zip(rows, titles, strict=True)
+            for row, name, settings in zip(rows, titles, shown, strict=True)
         ],
         keys,
         grouping.seeds,
