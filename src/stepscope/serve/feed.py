@@ -58,6 +58,8 @@ class Feed:
         self.measured: dict[str, Chart] = {}
         self.naming: frozenset[str] = frozenset()
         """Settings that only number or name the runs."""
+        self.regroups = False
+        """Whether settings have come since that was told."""
         self.log = log
         self.loading: Progress | None = Progress(0, 0, 0, 0)
         self._bodies: dict[int, bytes] = {}

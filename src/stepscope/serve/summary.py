@@ -60,9 +60,11 @@ def publish(
     """
     runs = {run.name: run for run in log.runs()}
     touched = [name for name in (*changes.added, *changes.changed, *names) if name in runs]
-    if changes.removed or any(
+    feed.regroups |= bool(changes.removed) or any(
         name not in feed.runs or feed.runs[name].summary.config != runs[name].info.config for name in touched
-    ):
+    )
+    if feed.regroups and changes.complete:  # all runs tell it: while they are read it would be told too often
+        feed.regroups = False
         grouping = configurations([flatten(run.info.config) for run in runs.values()])
         naming = frozenset(key for key in grouping.seeds if not is_seed(key))
         if naming != feed.naming:
