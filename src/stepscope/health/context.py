@@ -19,7 +19,7 @@ from stepscope.health.noise import standard_error
 from stepscope.health.restarts import Restarts, note
 from stepscope.health.ring import Floats, median
 from stepscope.health.series import Stream
-from stepscope.names.roles import is_loss_by_kind
+from stepscope.names.roles import is_accuracy, is_loss_by_kind
 
 BLOCK = 8
 """Number of points of a series that are kept as one number; it grows with the series."""
@@ -371,7 +371,7 @@ class Context:
     def classifies(self, wall: float) -> bool:
         """Return whether a metric of a classifier was recorded before a time."""
         return any(
-            "acc" in stream.tag.lower() and history.first < wall for stream, history in self._metrics.items()
+            is_accuracy(stream.tag) and history.first < wall for stream, history in self._metrics.items()
         )
 
     def gains(self, wall: float) -> bool:

@@ -265,6 +265,11 @@ def scale_of(tag: str, role: str) -> float:
     return _SIZES.get(tag.lower().rstrip(")")[-3:].lstrip("_("), 1.0) if role == "memory" else 1.0
 
 
+def is_accuracy(tag: str) -> bool:
+    """Return whether a metric is how often a classifier is right, as ``val/acc`` and ``accuracy`` are."""
+    return "acc" in tag.lower()
+
+
 def is_loss_by_kind(tag: str) -> bool:
     """Return whether a tag is taken for a loss though it names none: it is to fall on the training's data."""
     meaning = meaning_of(tag)

@@ -19,6 +19,7 @@ from stepscope.health.ring import median
 from stepscope.health.rule import thresholds
 from stepscope.health.rules.loss_not_decreasing import TINY_RATE
 from stepscope.health.series import Stream
+from stepscope.names.roles import is_accuracy
 from stepscope.text import levels, number, share
 
 FEWEST = 16
@@ -150,7 +151,7 @@ class TwoSoftmaxes(Row):
         right = [
             other.facts.level
             for other in run.of(of_run, "metric")
-            if "acc" in other.stream.tag.lower() and 0 <= other.facts.least[0] <= other.facts.most[0] <= 1
+            if is_accuracy(other.stream.tag) and 0 <= other.facts.least[0] <= other.facts.most[0] <= 1
         ]
         if facts.finite < FEWEST or not right:
             return None
