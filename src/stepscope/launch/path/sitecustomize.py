@@ -124,11 +124,17 @@ class _Lines:
     """
 
     SAME, KEPT = 3, 64
+    """How often a line must come before it counts as one of a training, and how many lines wait for that: the
+    names of a table's columns stand before its values.
+    """
     SHARE, CREDIT, MOST = 0.02, 2.0, 0.001
     """The share of the time that the looks may take, the seconds for which it may be saved, and the most
     seconds that a look counts: those that load something are rare.
     """
     LONGEST, MOST_ITEMS = 400, 20
+    """Characters of a line, as in ``stepscope.launch.lines``, and items of a printed collection: its text is
+    made a second time here.
+    """
     MOST_SKIPPED = 100_000
     """Lines that came too fast to be looked at, after which a program that does not train is left alone."""
 
