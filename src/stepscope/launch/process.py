@@ -232,7 +232,7 @@ def settings() -> dict[str, Any]:
     for space in spaces:
         for value in list(space.values()):
             if isinstance(value, kinds):
-                given = vars(value) if hasattr(value, "__dict__") and not hasattr(value, "keys") else value
+                given = value if hasattr(type(value), "keys") else vars(value)
                 with suppress(Exception):  # a value that refers to what is not there
                     found.update({str(name): given[name] for name in given})
     return found

@@ -255,11 +255,14 @@ def test_the_settings_of_a_program_are_known_by_their_type(monkeypatch):
     package = ModuleType("omegaconf")
     package.DictConfig = DictConfig
     monkeypatch.setitem(sys.modules, "omegaconf", package)
-    monkeypatch.setattr(sys.modules["__main__"], "options", argparse.Namespace(seed=3), raising=False)
+    monkeypatch.setattr(
+        sys.modules["__main__"], "options", argparse.Namespace(seed=3, keys="a"), raising=False
+    )
 
     def main(args, cfg, other):
         return processes.settings()
 
     found = main(argparse.Namespace(lr=0.1), DictConfig(depth=2), {"no": "settings"})
     assert (found["lr"], found["depth"], found["seed"]) == (0.1, 2, 3)
+    assert found["keys"] == "a"  # an option, though mappings have a method of this name
     assert "no" not in found
