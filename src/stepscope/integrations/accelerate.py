@@ -11,6 +11,7 @@ from accelerate.tracking import GeneralTracker
 
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.holder import RunHolder
+from stepscope.names.settings import leaves
 from stepscope.record import Run
 from stepscope.record.endings import outcome
 from stepscope.record.problems import Reporter
@@ -75,7 +76,7 @@ class StepscopeTracker(GeneralTracker):  # type: ignore[misc]
             values: By tag. Tensors stay on their device until the run's own thread reads them.
             step: As for ``Run.scalar``.
         """
-        flat = _flat(values)
+        flat = dict(leaves(values, "/"))
         self.run.scalars({tag: value for tag, value in flat.items() if not isinstance(value, str)}, step)
         for tag, value in flat.items():
             if isinstance(value, str):
@@ -97,13 +98,3 @@ class StepscopeTracker(GeneralTracker):  # type: ignore[misc]
     def finish(self) -> None:
         """End the run."""
         self._holder.end(*outcome(sys.exc_info()[1]))
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            plain.update(_flat(value, f"{prefix}{key}/"))
-        else:
-            plain[f"{prefix}{key}"] = value
-    return plain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import wraps
 from itertools import groupby
@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from stepscope.launch.printed import telling
 from stepscope.launch.process import process
+from stepscope.names.settings import leaves
 
 
 class Call(NamedTuple):
@@ -153,7 +154,8 @@ def _take(call: Call, given: Mapping[str, Any]) -> None:
         for each in value:
             _record({each.key: each.value}, getattr(each, "step", None))
     elif isinstance(value, Mapping):
-        _record({_joined(prefix, name): number for name, number in _flat(value)}, step)
+        # A dot stands between the names of nested ones, as in W&B.
+        _record({_joined(prefix, name): number for name, number in leaves(value, ".")}, step)
     else:
         _record({prefix: value}, step)
 
@@ -166,15 +168,6 @@ def _word(name: Any) -> str:
 
 def _joined(prefix: str, name: Any) -> str:
     return "/".join(filter(None, (prefix, "" if name is None else str(name))))
-
-
-def _flat(values: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values with their names; those of a mapping inside have a dot, as in W&B."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
 
 
 def _record(values: Mapping[str, Any], step: Any) -> None:
@@ -205,7 +198,9 @@ def _is_number(value: Any) -> bool:
 
 def _describe(run: Any) -> None:
     """Add the settings that a tracker's run was created with; once."""
+    if run in _described:
+        return
     config: Any = getattr(run, "config", None)
-    if hasattr(config, "keys") and run not in _described:
+    if hasattr(config, "keys"):
         _described.add(run)
         process.describe({name: config[name] for name in config.keys() if not str(name).startswith("_")})  # noqa: SIM118

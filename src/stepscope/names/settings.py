@@ -1,9 +1,24 @@
-"""The settings of a run by name: nested configuration as one level."""
+"""Nested settings and values of a run as one level, by the names of all levels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+
+def leaves(values: Mapping[Any, Any], sign: str, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what nested mappings hold.
+
+    Args:
+        values: By name.
+        sign: Stands between the names of two levels.
+        before: Stands before all names.
+    """
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, sign, f"{before}{name}{sign}")
+        else:
+            yield f"{before}{name}", value
 
 
 def flatten(config: Mapping[str, Any]) -> dict[str, Any]:

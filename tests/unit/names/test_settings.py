@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepscope.health.practice import practices_of
-from stepscope.names.settings import flatten
+from stepscope.names.settings import flatten, leaves
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,8 @@ def test_settings_have_the_names_of_all_levels(config, flat):
 def test_what_a_group_of_an_optimizer_does_is_known(decay, known):
     config = {"optimizer": {"class": "AdamW", "groups": [{"lr": 0.1, "weight_decay": decay}]}}
     assert ("weight decay" in practices_of(config)) is known
+
+
+def test_leaves_are_what_mappings_hold_and_lists_stay_values():
+    values = {"loss": 1.0, "parts": {"kl": 2.0, "none": {}}, "boxes": [{"score": 3.0}]}
+    assert dict(leaves(values, "/")) == {"loss": 1.0, "parts/kl": 2.0, "boxes": [{"score": 3.0}]}
