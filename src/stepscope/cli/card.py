@@ -109,6 +109,14 @@ def _why(words: Sequence[str], session: Path, printed: Sequence[str]) -> str:
     )
 
 
+def _waited_s(run: StoredRun) -> float:
+    """Return the seconds for which the threads of a run waited for a processor, as far as it is recorded."""
+    begun = run.start_wall or 0.0
+    return sum(
+        waited_s(series.value.tolist(), series.wall.tolist(), begun) for series in run.own_columns(CPU_WAIT)
+    )
+
+
 @dataclass(frozen=True)
 class Cause:
     """A finding of the newest profile of a run, as the card shows it."""
@@ -162,8 +170,7 @@ def _card_of(directory: Path, ends: _Ends, lasted: float, printed: Sequence[str]
         stack = (run.info.stack or "") if run is not None and state == "failed" else ""
         report = None if run is None else report_of(log, run)
         best = [] if run is None else _best(run, str(directory))
-        waits = [] if run is None else run.own_columns(CPU_WAIT)
-        waited = sum(waited_s(series.value.tolist(), series.wall.tolist()) for series in waits)
+        waited = 0.0 if run is None else _waited_s(run)
     steps, unknown = _times(directory, lasted)
     members = Ranks(str(directory)).members()
     windows = windows_of_run(members)

@@ -359,15 +359,18 @@ class StepSums:
 class Tally:
     """Sums of a run for its card; on the writer's thread.
 
+    Args:
+        started: When the run began, in seconds since the epoch.
+
     Attributes:
         steps: Sums over the steps.
         waited_s: Seconds for which its threads waited for a processor.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, started: float) -> None:
         self.steps = StepSums()
         self.waited_s = 0.0
-        self._waited_until: float | None = None
+        self._waited_until = started
         self._extremes: dict[str, tuple[Best, Best]] = {}
 
     def add_rows(self, rows: Iterable[tuple[int, TelemetryRow]], names: Sequence[str]) -> None:

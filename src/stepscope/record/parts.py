@@ -215,7 +215,7 @@ class RunParts:
         shown = is_terminal(sys.stderr) if wanted is None else wanted
         if not shown or not self.info.role.chief or not claim():
             return
-        tally = Tally()
+        tally = Tally(self.info.started)
         self.log.listeners.add(tally.take, None)
         self.writer.writer.tally(tally)
         self.writer.on_end = partial(

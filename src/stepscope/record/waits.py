@@ -15,21 +15,26 @@ from stepscope.record.cost import REPORT_SECS
 
 CPU_WAIT = "system/process/cpu_wait_cores"
 """Seconds per second for which threads of this process and its children waited for a processor, summed."""
+FIRST_SECS, DENSE = 0.25, 8
+"""Readings are at most an eighth of the time so far apart, so that a run of seconds has some, too; the first
+comes with the second turn of the writer."""
+LAST_SECS = 0.05
+"""The end of a run is read if the last reading is older: a share of less would be of few of its steps."""
 MAX_THREADS = 1_024
 """With more threads nothing is recorded: reading so many files takes a hundredth of a processor."""
 
 
-def waited_s(values: Iterable[float], walls: Iterable[float], since: float | None = None) -> float:
+def waited_s(values: Iterable[float], walls: Iterable[float], since: float) -> float:
     """Return the seconds that threads waited, from readings and their times.
 
     Args:
         values: Readings of ``CPU_WAIT``.
         walls: When they were taken, in seconds since the epoch.
-        since: When the reading before them was taken; None if there was none.
+        since: When the reading before them was taken, or the run began.
     """
     total = 0.0
     for value, wall in zip(values, walls, strict=True):
-        total += value * (REPORT_SECS if since is None else max(wall - since, 0.0))
+        total += value * max(wall - since, 0.0)
         since = wall
     return total
 
@@ -44,16 +49,19 @@ class ProcessorWaits:
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
         self._before: dict[str, int] | None = None
-        self._since = -math.inf
+        self._begun, self._since = math.inf, -math.inf
 
-    def read(self, now: float) -> dict[str, float]:
+    def read(self, now: float, *, last: bool = False) -> dict[str, float]:
         """Return a reading by its tag if one is due; nothing at the first call, from which the first begins.
 
         Args:
             now: Steady time in seconds.
+            last: No later one comes.
         """
+        self._begun = min(self._begun, now)
         elapsed_s = now - self._since
-        if elapsed_s < REPORT_SECS:
+        apart_s = min(max(FIRST_SECS, (now - self._begun) / DENSE), REPORT_SECS)
+        if elapsed_s < (min(LAST_SECS, apart_s) if last else apart_s):
             return {}
         self._since = now
         waits: dict[str, int] = {}

@@ -195,8 +195,7 @@ class WriterTasks:
         self._write_waiting(now)
         if self._cost.due(now):
             self._log.write_cost(now)
-        if self._log.writes and not self._log.is_stuck and (waits := self._waits.read(now)):
-            self._intake.record_readings(waits)
+        self._read_waits(now)
         if self._info.changed:
             self._log.write_info(now)
         sink = self._log.sink
@@ -208,6 +207,16 @@ class WriterTasks:
             self._look_at = now + OTHERS_SECS
             self._look_for_others()
         self._log.bound_waiting()
+
+    def _read_waits(self, now: float, *, last: bool = False) -> None:
+        log = self._log
+        if (
+            log.writes
+            and not log.is_stuck
+            and log.spool.has_room(now)
+            and (waits := self._waits.read(now, last=last))
+        ):
+            self._intake.record_readings(waits)
 
     def _look_for_others(self) -> None:
         """Report another job that records into the same directory; once."""
@@ -224,6 +233,8 @@ class WriterTasks:
         last = any(request.last for request in requests)
         sync = any(request.sync for request in requests)
         self._log.sink.retry_now()
+        if last:
+            self._read_waits(self.clock.steady(), last=True)
         deadline = max(request.deadline for request in requests)
         complete = self._write_all(deadline)
         if last and not self.settled:

@@ -12,7 +12,6 @@ import pytest
 import stepscope as ss
 from stepscope.health.finding import Finding
 from stepscope.record.card import MAX_LINES, MAX_TIMES, OUTSIDE, OWNER, Best, Card, StepSums, Tally
-from stepscope.record.cost import REPORT_SECS
 from stepscope.record.waits import CPU_WAIT
 
 NAN = float("nan")
@@ -160,7 +159,7 @@ def test_the_median_of_many_steps():
 
 
 def test_what_is_best(tmp_path):
-    tally = Tally()
+    tally = Tally(100.0)
 
     def take(tag, *values):
         tally.take(tag, np.arange(len(values)), np.array(values, float), np.zeros(len(values)))
@@ -192,10 +191,10 @@ def test_lines_of_the_program_that_take_the_time():
 
 
 def test_waits_for_a_processor_are_said_if_they_took_a_tenth_of_the_time():
-    tally = Tally()
+    tally = Tally(99.5)
     for readings, walls in (([2.0, 1.0], [101.0, 102.0]), ([3.0], [104.0])):
         tally.take(CPU_WAIT, np.arange(len(walls)), np.array(readings), np.array(walls))
-    assert tally.waited_s == 2 * REPORT_SECS + 1 + 6
+    assert tally.waited_s == 2 * 1.5 + 1 + 6
 
     def rows(waited):
         card = Card("a", "finished", None, 10.0, 1, 1.0, 1.0, 0, {}, [], [], [], "x", waited_s=waited)

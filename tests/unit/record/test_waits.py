@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from stepscope.record.waits import CPU_WAIT, MAX_THREADS, ProcessorWaits
@@ -22,7 +24,7 @@ def test_waits_of_all_threads_and_children_are_summed_over_the_time_between_two_
     write(tmp_path, "self", "1", 14.0, "7 8 ")
     write(tmp_path, "self", "2", 0.5)  # begun since
     write(tmp_path, "7", "7", 5.0)
-    assert waits.read(104.0) == {}  # not due
+    assert waits.read(100.2) == {}  # not due
     assert waits.read(110.0) == {CPU_WAIT: pytest.approx((4.0 + 0.5 + 2.0) / 10)}
     (tmp_path / "self" / "task" / "2" / "schedstat").unlink()  # ended
     assert waits.read(120.0) == {CPU_WAIT: 0.0}
@@ -39,3 +41,16 @@ def test_of_too_many_threads_nothing_is_recorded(tmp_path):
     for thread in range(MAX_THREADS + 1):
         write(tmp_path, "self", str(thread), 1.0)
     assert [waits.read(now) for now in (0.0, 10.0)] == [{}, {}]
+
+
+def test_a_short_run_has_readings_and_one_at_its_end(tmp_path):
+    write(tmp_path, "self", "1", 0.0)
+    waits = ProcessorWaits(str(tmp_path))
+    turns = [at / 4 for at in range(4 * 120)]
+    due = [now for now in turns if waits.read(now)]
+    assert due[:4] == [0.25, 0.5, 0.75, 1.0]
+    apart = [later - earlier for earlier, later in pairwise(due)]
+    assert apart == sorted(apart)
+    assert apart[-1] == 5.0
+    assert not waits.read(due[-1] + 0.04, last=True)
+    assert waits.read(due[-1] + 0.06, last=True)

@@ -62,7 +62,7 @@ class SlowerSteps(Row):
     fewest = "64 step times"
     explains = ("step-outliers",)
     roles = ("step_time",)
-    defaults = thresholds(ratio=1.5, lost_s=10)
+    defaults = thresholds(ratio=1.5, lost_s=1)
     action = (
         "compare a step before this one with a later one: stepscope diff of two captures; usual causes are "
         "inputs that grew, lists that grow with each step, a graph that is recompiled, and a processor that "
