@@ -1,4 +1,11 @@
-"""``stepscope run``: programs as they are, with the right number of steps, ending as they do without us."""
+"""``stepscope run``: programs as they are, with the right number of steps, ending as they do without us.
+
+A script that trains in its own way is a file in ``untouched``; comments at its head tell what is expected:
+``steps``, ``series``, ``says`` and others, see ``noted``. If it imports PyTorch or JAX, it is forked from a
+process that has, for the import takes most of its time. One whose start matters has the line
+``# starts: REASON`` and gets a new interpreter, as do launchers and other environments. A script that needs
+no card and no run of its own goes to ``untouched/printing``, whose scripts are one program.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +31,28 @@ NEEDS = ("lightning", "accelerate", "jax", "optax", "flax", "keras", "transforme
 SECONDS = 300
 IMPORTED = ("stepscope.cli.run", "stepscope.cli.card", "stepscope.cli.output", "stepscope.analyze.health")
 """What the command has imported when it prints the card; the programs begin with nothing imported."""
+TORCH = (*IMPORTED, *programs.TORCH)
+JAX = (*IMPORTED, *programs.RECORDING, "stepscope.record.hooks.health", "stepscope.capture.hook", "jax.numpy")
+"""The same with what a program in PyTorch or JAX imports, which is forked then."""
+FORKED = Path(programs.__file__).with_name("forked_program.py")
 
 
 @pytest.fixture
 def command(tmp_path):
-    """A function that runs a command under ``stepscope run`` and returns how it ended."""
+    """A function that runs a command under ``stepscope run`` and returns how it ended.
 
-    def run(*words, options=(), **environ):
-        command = ["-m", "stepscope", "run", "--name", "a", *options, "--", *map(str, words)]
+    With ``modules``, a program in this Python is forked from a process that has imported them.
+    """
+
+    def run(*words, options=(), modules=(), **environ):
+        start = [FORKED] if modules else ["-m", "stepscope"]
+        command = [*start, "run", "--name", "a", *options, "--", *map(str, words)]
         env = {**os.environ, "KERAS_BACKEND": "jax", **environ}
         for name in ("STEPSCOPE_STRICT", "STEPSCOPE_CARD", "PYTHONWARNINGS"):
             env.pop(name, None)
         return programs.run(
-            command, modules=IMPORTED, cwd=tmp_path, env=env, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, timeout=SECONDS,
+            command, modules=modules or IMPORTED, cwd=tmp_path, env=env, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=SECONDS,
         )  # fmt: skip
 
     return run
@@ -73,6 +88,14 @@ def needed(script):
     if not python.exists():
         pytest.skip(f"needs {environment}")
     return python, (["-m", *launcher.split()] if launcher else [])
+
+
+def modules_of(script):
+    """Return what the process has imported from which a script is forked; nothing if it starts Python."""
+    if noted(script, "starts") or noted(script, "module") or noted(script, "python"):
+        return ()
+    used = re.search(r"^(?:import|from) (torch|jax)\b", script.read_text(), re.MULTILINE)
+    return {"torch": TORCH, "jax": JAX}[used[1]] if used else ()
 
 
 TIMED = """
@@ -129,7 +152,7 @@ def check_steps(steps, expected):
 @pytest.mark.parametrize("script", [each for each in SCRIPTS if not twin(each)], ids=lambda path: path.stem)
 def test_the_steps_of_a_script(tmp_path, command, script):
     python, launcher = needed(script)
-    ended = command(python, *launcher, script)
+    ended = command(python, *launcher, script, modules=modules_of(script))
     assert ended.returncode == int(noted(script, "exits") or 0), ended.stderr
     assert ("further models" in ended.stderr) == (noted(script, "says") == "further models")
     lacks = noted(script, "lacks")
@@ -166,7 +189,7 @@ def test_scripts_that_tell_of_themselves_in_their_own_ways(tmp_path, command):
     for name in ("torch", "tqdm", "rich"):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"needs {name}")
-    ended = command(sys.executable, program)
+    ended = command(sys.executable, program, modules=TORCH)
     assert ended.returncode == 0, ended.stderr
     expected = sum(int(noted(script, "steps")) for script in scripts)
     check_steps(Ranks(str(tmp_path / "runs" / "a")).steps(0), expected)
@@ -196,7 +219,7 @@ def test_the_steps_of_a_script_and_the_wait_by_hand(tmp_path, command, script):
     both = tmp_path / "both.py"
     paths = [str(timed)] if noted(script, "once") else [str(script), str(timed)]
     both.write_text(BOTH.format(paths=paths))
-    ended = command(python, *launcher, both)
+    ended = command(python, *launcher, both, modules=modules_of(script))
     assert ended.returncode == 0, ended.stderr
     ranks = Ranks(str(tmp_path / "runs" / "a"))
     assert ranks.count() == int(noted(script, "ranks") or 1)
@@ -284,7 +307,7 @@ def test_a_training_that_only_prints_has_its_values_and_a_card(tmp_path, command
 )
 def test_how_it_ended(command, program, end, code, state):
     pytest.importorskip("jax")
-    ended = command(sys.executable, program(LOOP.format(end=end)))
+    ended = command(sys.executable, program(LOOP.format(end=end)), modules=JAX)
     assert ended.returncode == code
     rows = card(ended.stderr)
     assert re.match(state, rows["state"])
@@ -363,6 +386,8 @@ def test_the_program_sees_what_it_would_see(command, program, tmp_path):
     assert ended.stdout == alone.stdout
 
 
+BARE = ("sh", "-c", 'PYTHONPATH="${PYTHONPATH%%:*}" exec "$@"', "sh")
+"""Begins the words of a program in which a PYTHONPATH has only the folder that the command puts there."""
 PARTS = ("jax", "jaxlib", "numpy", "numpy.libs", "scipy", "scipy.libs", "ml_dtypes", "opt_einsum")
 
 
@@ -374,7 +399,7 @@ def test_an_environment_without_stepscope(command, program, tmp_path):
     for path in (Path(np.__file__).parents[1] / name for name in PARTS):
         if path.exists():
             (packages / path.name).symlink_to(path)
-    ended = command(tmp_path / "env" / "bin" / "python", program(LOOP.format(end="")), PYTHONPATH="")
+    ended = command(*BARE, tmp_path / "env" / "bin" / "python", program(LOOP.format(end="")))
     assert card(ended.stderr)["steps"].startswith("40 ·"), ended.stderr
 
 
@@ -393,7 +418,7 @@ def test_another_version_of_python_without_stepscope(command, tmp_path, python):
         pytest.skip("needs another version of Python")
     (tmp_path / "jax.py").write_text("print('jax')")
     (tmp_path / "train.py").write_text("import jax")
-    ended = command(python, "train.py")
+    ended = command(*BARE, python, "train.py")
     assert (ended.returncode, ended.stdout) == (0, "jax\n")
     words = rf"jax is not observed: .*No module named 'stepscope'; {python} -m pip install stepscope"
     assert re.search(words, ended.stderr)
@@ -477,7 +502,7 @@ def test_the_causes_of_a_profile_are_on_the_card(command, program, batches, expe
     for x in DataLoader(Slow(), 8):
         model(x).pow(2).mean().backward()
         optimizer.step()
-    """), options=["--profile"])  # fmt: skip
+    """), options=["--profile"], modules=TORCH)  # fmt: skip
     if expected == "gain":
         assert "the step waits for data" in ended.stderr
         assert "train.py:7" in ended.stderr
@@ -536,7 +561,7 @@ def test_a_program_that_records_by_itself_keeps_its_run(command, program, tmp_pa
         for step in run.steps(range(10)):
             model(torch.randn(8, 10)).pow(2).mean().backward()
             optimizer.step()
-    """))  # fmt: skip
+    """), modules=TORCH)  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     assert len(Ranks(str(tmp_path / "own")).steps(0).step) == 10
     assert not (tmp_path / "runs").exists()

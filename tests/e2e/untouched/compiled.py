@@ -1,4 +1,5 @@
 # steps: 40
+# starts: the compiler is observed from its import on
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
