@@ -9,11 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.clock import Time
+from support.jobs import write_rank
 
 import stepscope as ss
 from stepscope import store
+from stepscope.events.framing import frame
+from stepscope.events.telemetry import ROWS, TelemetryRow, encoded
 from stepscope.health import RULES
-from stepscope.record.hooks.health import with_afterwards
+from stepscope.record.hooks.health import RankLosses, with_afterwards
 from stepscope.serve.health import report_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "health_corpus"))
@@ -117,6 +120,29 @@ def test_the_first_rank_with_a_nan_is_named(live, tmp_path):
     [finding] = [each for each in findings if each.rule == "nonfinite-loss"]
     assert (finding.rank, finding.step) == (2, 40)
     assert "first on rank 2" in finding.summary
+
+
+def test_slow_reading_of_ranks_pauses_but_not_at_the_end(tmp_path):
+    """A look that took 0.1 s of a disk is followed by 5 s without one; the end hears all."""
+    now = iter((10.0, 10.1, 14.9, 15.1, 15.2, 15.3, 15.4, 15.5))
+    losses = RankLosses(str(tmp_path), lambda: next(now))
+    path = write_rank(tmp_path, 1, 2, end=None)
+
+    def steps(**more):
+        return [news.step.tolist() for news in losses.news(1, **more)]
+
+    def write(step):
+        with path.open("ab") as file:
+            file.write(frame(encoded(ROWS, [(step, TelemetryRow(1.0, loss=0.5, has_loss=True))], (0, 0))))
+
+    write(0)
+    assert steps() == [[0]]
+    write(1)
+    assert steps() == []
+    assert steps() == [[1]]
+    write(2)
+    assert steps() == []
+    assert steps(last=True) == [[2]]
 
 
 def test_ranks_that_agree_are_left_alone(tmp_path):

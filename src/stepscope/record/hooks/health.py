@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ from stepscope.health.rules import NO_LIFE, SaturatedActivation, StalledTraining
 from stepscope.kernels.frames import line_of, stack
 from stepscope.names.meanings import Meanings, meanings_at
 from stepscope.names.roles import RANKS_LOSS
-from stepscope.record.clock import NO_DEADLINE, Deadline
+from stepscope.record.clock import NO_DEADLINE, SYSTEM, Deadline
 from stepscope.record.findings import TAG, Notifier, Webhook, finding_facts, finding_values
 from stepscope.record.hooks.functions import CheckpointHook, callable_or_none
 from stepscope.record.problems import pass_on, shown
@@ -188,7 +188,7 @@ class HealthHook(Hook):
         self._heard = run.clock.wall()
         self._monitor.meanings = meanings_at(run.log_dir).corrected(self._monitor.meanings.corrections)
         if run.role.writes and run.role.telemetry and not run.role.alone:
-            self._ranks = RankLosses(run.log_dir)
+            self._ranks = RankLosses(run.log_dir, run.clock.steady)
         run.listen(self._take)
         for sender in (self._webhook, self._notifier):
             if sender is not None:
@@ -202,7 +202,7 @@ class HealthHook(Hook):
         self._over.set()
         run.flush(timeout=deadline.left(FLUSH_S))
         with self._lock:
-            self._hear_ranks()
+            self._hear_ranks(last=True)
             self._configure(run)
             self._monitor.finish()
             self._tell(run)
@@ -336,12 +336,12 @@ class HealthHook(Hook):
             self.look(run.clock.wall())
             del run
 
-    def _hear_ranks(self) -> None:
+    def _hear_ranks(self, *, last: bool = False) -> None:
         """Take the losses that all ranks have written."""
         run = self._run()
         if self._ranks is None or run is None:
             return
-        for rank, steps, losses, walls in self._ranks.news(run.attempt):
+        for rank, steps, losses, walls in self._ranks.news(run.attempt, last=last):
             self._monitor.take(RANKS_LOSS, steps, losses, walls, rank=rank)
 
     @property
@@ -457,31 +457,34 @@ class RankLosses:
 
     Args:
         log_dir: The run's directory.
+        steady: Gives the steady time in seconds, by which reading pauses.
     """
 
-    def __init__(self, log_dir: str) -> None:
+    def __init__(self, log_dir: str, steady: Callable[[], float] = SYSTEM.steady) -> None:
+        self._steady = steady
         self._folder = os.path.join(log_dir, FOLDER)  # noqa: PTH118  may be a URL
         self._files: dict[str, RankFile | None] = {}
-        self._pause_until = 0.0
+        self._pause_until = -math.inf
 
-    def news(self, attempt: int) -> Iterator[News]:
+    def news(self, attempt: int, *, last: bool = False) -> Iterator[News]:
         """Yield the rows that ranks have written since the last call; nothing if the disk does not answer.
 
         Args:
             attempt: Which attempt; 0 if it is not known yet.
+            last: Read in a pause, too, because no further call comes.
         """
         if not attempt:
             return
-        begun = time.monotonic()
-        if begun < self._pause_until:
+        begun = self._steady()
+        if begun < self._pause_until and not last:
             return
         for file in self._followed(attempt):
             steps = file.take()
             there = steps.has_loss
             if there.any():
                 yield News(file.name.rank, steps.step[there], steps.loss[there], steps.wall[there])
-        took = time.monotonic() - begun
-        self._pause_until = begun + took / READING_SHARE if took > READING_SHARE else 0.0
+        took = self._steady() - begun
+        self._pause_until = begun + took / READING_SHARE if took > READING_SHARE else -math.inf
 
     def _followed(self, attempt: int) -> Iterator[RankFile]:
         try:
