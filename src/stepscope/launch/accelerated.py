@@ -12,6 +12,7 @@ from typing import Any
 from stepscope.launch.loop import Loop
 from stepscope.launch.process import process
 from stepscope.launch.pytorch import loop_of
+from stepscope.record.card import DATA_WAIT
 
 LOADERS = ("DataLoaderShard", "DataLoaderDispatcher")
 
@@ -23,7 +24,7 @@ def install(module: ModuleType) -> None:
         loader = getattr(module, name, None)
         original = None if loader is None else vars(loader).get("__iter__")
         if loader is None or original is None:
-            process.say(f"the wait for data: this version of Accelerate has no {name}.__iter__")
+            process.say(f"{DATA_WAIT}: this version of Accelerate has no {name}.__iter__")
             continue
         loader.__iter__ = _timed(original, loop)
 

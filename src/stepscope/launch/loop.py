@@ -18,10 +18,11 @@ from stepscope.kernels.marks import LoopMarks
 from stepscope.kernels.steps import Steps
 from stepscope.launch.process import Process
 from stepscope.record import Run
+from stepscope.record.card import DATA_WAIT
 from stepscope.record.clock import Deadline
 from stepscope.record.hooks import Hook
 
-NO_LOADER = "the wait for data: batches come from no loader that is known here; run.steps(loader) tells"
+NO_LOADER = f"{DATA_WAIT}: batches come from no loader that is known here; run.steps(loader) tells"
 BY_HAND = "the steps: gradients were computed, but no optimizer stepped; run.step() marks updates by hand"
 ELSEWHERE = "the steps of a second thread, as one trained already; train each in a process of its own"
 

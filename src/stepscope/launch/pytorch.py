@@ -14,6 +14,7 @@ from stepscope.launch import printed
 from stepscope.launch.loop import Loop
 from stepscope.launch.process import process
 from stepscope.record import Run
+from stepscope.record.card import DATA_WAIT
 from stepscope.record.clock import Deadline
 from stepscope.record.hooks import Hook
 
@@ -60,7 +61,7 @@ def _watch_loaders(torch: ModuleType, loop: Loop) -> None:
     iterator = getattr(torch.utils.data.dataloader, "_BaseDataLoaderIter", None)
     original = getattr(iterator, "__next__", None)
     if iterator is None or original is None:
-        process.say(f"the wait for data: the loaders of torch {torch.__version__} are not known here")
+        process.say(f"{DATA_WAIT}: the loaders of torch {torch.__version__} are not known here")
         return
     iterator.__next__ = timed(original, loop)
 

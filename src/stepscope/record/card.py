@@ -36,6 +36,10 @@ wait for a processor.
 """
 OF_TIMES = ("steady", "cost")
 """The questions that only times of steps answer."""
+DATA_WAIT = "the wait for data"
+"""Beginning of the sentences that say why it is unknown."""
+AS_THEY_ARE = ("run", "lines", "more")
+"""Rows that are not folded: a path and a command are copied, and code is read, from one line."""
 WIDTH = 110
 """Columns of a line if the terminal does not say how many it has."""
 MAX_TIMES = 4096
@@ -137,7 +141,7 @@ class Card:
         """Return the card as at most ``MAX_LINES`` lines.
 
         Args:
-            width: Columns of a line; longer ones are cut.
+            width: Columns of a line. Longer sentences are folded while there are lines left, then cut.
         """
         why = f": {' '.join(scrub_text(self.reason).split())}" if self.reason else ""
         rows = [
@@ -167,17 +171,32 @@ class Card:
                 rows.append(("", counted(len(self.findings) - at, "more finding")))
         for best in self.best:
             rows.append(("best", f"{best.tag} {number(best.value)} at step {best.step:,}"))
+        import textwrap  # what prints no card needs none of it
+
         room = MAX_LINES - len(rows) - 1
-        timed = self.median_s is not None  # else what needs times is no news
         open_ = [
             f"{rule.question}: {rule.why}"
             for rule in self.covered
-            if rule.answer == "not judged" and (timed or rule.question not in OF_TIMES)
+            if rule.answer == "not judged" and rule.question not in self._no_news()
         ]
         rows += [("unknown", text) for text in [*self.unknown, *open_][:room]]
         rows.append(("more", self.command))
         head = max(len(name) for name, _ in rows)
-        return [_cut(f"{name:<{head}}  {text}".rstrip(), width) for name, text in rows]
+        room, lines, row = MAX_LINES - len(rows), list[str](), ""
+        for name, text in rows:
+            row = name or row
+            first, *others = [text] if row in AS_THEY_ARE else textwrap.wrap(text, width - head - 2) or [""]
+            if len(others) > room:
+                first, others = text, []
+            room -= len(others)
+            lines += [f"{name:<{head}}  {first}", *(f"{'':<{head}}  {other}" for other in others)]
+        return [_cut(line.rstrip(), width) for line in lines]
+
+    def _no_news(self) -> tuple[str, ...]:
+        """Return the questions that are open for a reason that the card gives already."""
+        if self.median_s is None:
+            return OF_TIMES
+        return ("cost",) if any(text.startswith(DATA_WAIT) for text in self.unknown) else ()
 
     def _places(self) -> Iterator[tuple[str, str]]:
         """Yield the lines of the program that took most of the time."""
@@ -350,7 +369,7 @@ class StepSums:
             return ["the steps: loop over run.steps(loader), or mark each with run.step()"]
         missing = []
         if not self.data_known:
-            missing.append("the wait for data: loop over run.steps(loader)")
+            missing.append(f"{DATA_WAIT}: loop over run.steps(loader)")
         if not self.parts_s.keys() - {"data", UNDIVIDED, REST}:
             missing.append("the stages of the steps: watch(model, optimizer, run)")
         return missing

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import stepscope as ss
+from stepscope.health.coverage import Covered
 from stepscope.health.finding import Finding
-from stepscope.record.card import MAX_LINES, MAX_TIMES, OUTSIDE, OWNER, Best, Card, StepSums, Tally
+from stepscope.record.card import DATA_WAIT, MAX_LINES, MAX_TIMES, OUTSIDE, OWNER, Best, Card, StepSums, Tally
 from stepscope.record.waits import CPU_WAIT
 
 NAN = float("nan")
@@ -205,6 +206,31 @@ def test_waits_for_a_processor_are_said_if_they_took_a_tenth_of_the_time():
     assert rows(10.0) == [f"waited  10.0 s for a processor, 1 thread at a time: {why}"]
     assert rows(1.0) != []
     assert rows(0.9) == rows(0.0) == []
+
+
+def test_sentences_are_folded_and_paths_and_code_are_not():
+    why = "not recorded: a loss, as train/loss or a part of a loss, " + "which their telemetry holds " * 4
+    card = Card(
+        "/a b/" + "c" * 90, "finished", None, 10.0, 1, 1.0, 1.0, 0, {}, [], [], [why], "serve " + "d " * 50,
+        {"a.py:1  " + "code " * 40: 5.0},
+    )  # fmt: skip
+    lines = card.lines(80)
+    assert max(map(len, lines)) == 80
+    start = next(at for at, line in enumerate(lines) if line.startswith("unknown"))
+    assert " ".join(line[9:] for line in lines[start:-1]) == why.strip()
+    cut = [line.split()[0] for line in lines if line.endswith("…")]
+    assert cut == ["run", "lines", "more"]
+
+
+@pytest.mark.parametrize(
+    ("unknown", "shown"), [([], True), (["the stages"], True), ([f"{DATA_WAIT}: no loader"], False)]
+)
+def test_that_the_wait_for_data_is_unknown_is_said_once(unknown, shown):
+    lack = Covered("cost", "not judged", "not recorded: waits for data, as speed/data_wait_ms")
+    card = Card(
+        "a", "finished", None, 10.0, 1, 1.0, 1.0, 0, {}, [], [], unknown, "x", covered=[lack]
+    )  # fmt: skip
+    assert any("waits for data" in line for line in card.lines()) == shown
 
 
 def test_a_long_card_is_cut():
