@@ -29,6 +29,7 @@ cdef class Marks:
     cdef public bint copies
     cdef public int left
 
+    cpdef called(self, object module, object inputs)
     cpdef backward_begins(self, object outputs)
     cpdef backward_ended(self)
 
