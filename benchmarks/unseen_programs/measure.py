@@ -18,9 +18,10 @@ the process, so one process runs one training.
 A run takes the number of steps in the table, on one processor; the first 6 do not count, and of the rest the
 median does, or the mean if the table says so, because the mistake is made once an epoch. A step is timed by
 its use of the processor, so that other work on the machine does not count, or by the wall clock if the table
-says so, because a program has other processes. Slow and mended runs alternate,
-three of each; the median of their ratios is the gain. All losses must agree. If the table says `legitimate`,
-no mistake is known: the twin is a smaller model with other losses, and the line is the costliest.
+says so, because a program has other processes. A slow and a mended training take turns of six steps, in a
+process each; of three such pairs, the median of their ratios is the gain. All losses must agree. If the table
+says `legitimate`, no mistake is known: the twin is a smaller model with other losses, and the line is the
+costliest.
 
 The programs in `second` make other mistakes. Whoever wrote them had read the guides, the names of the rules
 and the figures of the first set, and no source, test or design document.
@@ -39,29 +40,43 @@ import sys
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from multiprocessing.context import BaseContext
 from pathlib import Path
 
 import tomllib
 
 HERE = Path(__file__).parent
 WARM, REPETITIONS = 6, 3
+BLOCK = 6
+"""Steps of one training before it is the other's turn: what else the machine does then slows both of them."""
 
 
-def run(folder: Path, program: dict, mended: bool) -> tuple[float, float, list[float]]:
-    """Train in this process; give the middle step in milliseconds, its spread and the losses."""
-    warnings.simplefilter("ignore")
-    losses, times = [], []
-    sys.path.insert(0, str(folder))
-    training = importlib.import_module(program["name"]).training(mended)
-    now = time.perf_counter if program.get("clock") == "wall" else time.process_time
-    before = now()
-    for loss in itertools.islice(training, program["steps"]):
-        times.append(now() - before)
-        losses.append(loss)
-        before = now()
-    quarter, median, three_quarters = statistics.quantiles(times[WARM:], n=4)
-    middle = statistics.mean(times[WARM:]) if program.get("average") == "mean" else median
-    return 1000 * middle, (three_quarters - quarter) / median, losses
+class Training:
+    """One training in this process, run some steps at a time."""
+
+    def __init__(self, folder: Path, program: dict, mended: bool) -> None:
+        warnings.simplefilter("ignore")
+        sys.path.insert(0, str(folder))
+        self.steps = importlib.import_module(program["name"]).training(mended)
+        self.now = time.perf_counter if program.get("clock") == "wall" else time.process_time
+
+    def run(self, count: int) -> list[tuple[float, float]]:
+        """Run so many steps; give the milliseconds and the loss of each."""
+        done, before = [], self.now()
+        for loss in itertools.islice(self.steps, count):
+            done.append((1000 * (self.now() - before), loss))
+            before = self.now()
+        return done
+
+
+def begin(folder: Path, program: dict, mended: bool) -> None:
+    global training
+    training = Training(folder, program, mended)
+
+
+def run(count: int) -> list[tuple[float, float]]:
+    return training.run(count)
 
 
 def cause_line(path: Path) -> int:
@@ -70,24 +85,42 @@ def cause_line(path: Path) -> int:
     return next(number for number, line in enumerate(lines, 1) if line.endswith(("# cause", "# costliest")))
 
 
-def measure(folder: Path, program: dict, processes: ProcessPoolExecutor) -> dict:
+def alternately(context: BaseContext, folder: Path, program: dict) -> list[list[tuple[float, float]]]:
+    """Run the slow and the mended training in a process each, some steps of one, then some of the other."""
+    with ExitStack() as stack:
+        pair = []
+        for mended in (False, True):
+            one = ProcessPoolExecutor(
+                1, mp_context=context, initializer=begin, initargs=(folder, program, mended)
+            )
+            pair.append(stack.enter_context(one))
+        done: list[list[tuple[float, float]]] = [[], []]
+        for count in [WARM, *[BLOCK] * math.ceil((program["steps"] - WARM) / BLOCK)]:
+            for steps, one in zip(done, pair, strict=True):
+                steps += one.submit(run, count).result()
+    return done
+
+
+def measure(folder: Path, program: dict, context: BaseContext) -> dict:
     name, tolerance = program["name"], program["tolerance"]
-    slow, mended, ratios, spreads = [], [], [], []
+    middles, ratios, spreads = [], [], []
     for _ in range(REPETITIONS):
-        slow_ms, slow_spread, slow_losses = processes.submit(run, folder, program, False).result()
-        mended_ms, mended_spread, mended_losses = processes.submit(run, folder, program, True).result()
-        for step, (one, other) in enumerate(zip(slow_losses, mended_losses, strict=True), 1):
+        slow, mended = alternately(context, folder, program)
+        for step, ((_, one), (_, other)) in enumerate(zip(slow, mended, strict=True), 1):
             agree = math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)
             if not agree and not program.get("legitimate"):
                 raise SystemExit(f"{name}: the losses of step {step} differ: {one} and {other}")
-        slow.append(slow_ms)
-        mended.append(mended_ms)
-        ratios.append(slow_ms / mended_ms)
-        spreads.append((slow_spread, mended_spread))
+        times = [[time_ms for time_ms, _ in steps[WARM:]] for steps in (slow, mended)]
+        average = statistics.mean if program.get("average") == "mean" else statistics.median
+        middles.append([average(one) for one in times])
+        ratios.append(middles[-1][0] / middles[-1][1])
+        quarters = [statistics.quantiles(one, n=4) for one in times]
+        spreads.append([(high - low) / median for low, median, high in quarters])
+    slow_ms, mended_ms = (statistics.median(one) for one in zip(*middles, strict=True))
     return {
         "line": cause_line(folder / program["file"]),
-        "slow_ms": round(statistics.median(slow), 1),
-        "mended_ms": round(statistics.median(mended), 1),
+        "slow_ms": round(slow_ms, 1),
+        "mended_ms": round(mended_ms, 1),
         "gain": round(statistics.median(ratios), 2),
         "gains": [round(ratio, 2) for ratio in sorted(ratios)],
         "spread": [round(statistics.median(one), 2) for one in zip(*spreads, strict=True)],
@@ -115,12 +148,11 @@ def main() -> None:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["jax", "PIL.Image", "sklearn.metrics", "torch"])
-    processes = ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1)
     folder = HERE / chosen.set
     table = folder / "programs.toml"
     for program in tomllib.loads(table.read_text())["program"]:
         if not chosen.names or program["name"] in chosen.names:
-            numbers = measure(folder, program, processes)
+            numbers = measure(folder, program, context)
             print(f"{program['name']:24}", *(f"{key} {value}" for key, value in numbers.items()), flush=True)
             if chosen.write:
                 write(table, program["name"], numbers)
