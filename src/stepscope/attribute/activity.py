@@ -140,10 +140,10 @@ class Activities:
         if not len(spans):
             return frozenset()
         trace = self._trace
-        row = trace.operators.row[trace.operators.sequence >= 0]
         trains = attribution(trace).of(Purpose.BACKWARD, Purpose.OPTIMIZER, Purpose.GRADIENTS)
         trained = trains & (trace.kind == Kind.HOST_OP)
-        trained[row] = True
+        # PyTorch numbers each operator while gradients are wanted; those that one passed train.
+        trained[trace.forward[trace.forward >= 0]] = True
         mine = np.flatnonzero(trained & (trace.lane == lane))
         return self._sampled[lane].functions_of(spans, rows_spans(trace, mine))
 
