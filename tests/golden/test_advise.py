@@ -243,7 +243,7 @@ ESTIMATOR: dict[str, list[tuple[str, str]]] = {
     # gaps below 20 µs between them is the 1.03 ms. IteratorGetNext takes 71 µs, IteratorV2 4. The optimizer
     # (Adagrad, Ftrl) has an operator for each of 10 parameters and 65 around them, sparse gradients' most.
     "tf_estimator/single/timeline-1200.json.gz": [
-        ("small-kernels", "365 operators a step, 99% of them shorter than 10 µs, take 1.09 ms of 1.27 ms "
+        ("small-kernels", "365 operators a step, 99% of them shorter than 10 µs, take 1.10 ms of 1.27 ms "
          "a step with what lies between them"),
         ("input-bound", "the step waits for data for 75.0 µs of 1.27 ms a step"),
     ],

@@ -233,10 +233,11 @@ def _width(one: Finding) -> int:
 def _covers(one: Finding, wide: Finding) -> bool:
     """Return whether a finding accounts for half of a wider one's time or more, and of its gain.
 
-    One that is not sure hides none that gains more, in steps that gain little, too.
+    One that is not sure hides none that is. Of two that are not, that which says what the time may be for
+    hides none that gains more, in steps that gain little, too; in which way it passes is known.
     """
     least = HALF * (wide.gain_ns or 0)
-    if one.severity == "info":
+    if one.severity == "info" and (wide.severity != "info" or _width(one) <= 0):
         least = (wide.severity == "info" and wide.gain_range_ns[0]) or wide.gain_ns or 0
     if (one.gain_ns or 0) < least:
         return False

@@ -174,7 +174,8 @@ def in_frames(frames: re.Pattern[str]) -> Callable[[Waited], Selection | None]:
 
 SHORTER = 0.6
 """Share of its time that 64-bit work loses in 32 bit. Half of the memory and of the vector instructions are
-gone, and more where 64-bit functions have no vector code."""
+gone, and more where 64-bit functions have no vector code. Of PyTorch on one processor, products, convolutions
+and functions of large arrays lost 47 to 79 %, half of them less than 58 %; of 4,096 numbers 6 to 54 %."""
 
 
 _IN_WORDS = {"torch.model_dtype": "most parameters of the model"}
@@ -220,22 +221,15 @@ def too_many_threads(waited: Waited) -> Selection | None:
     )
 
 
-OUR_THREADS = "stepscope-"
-"""How the names of our own threads begin."""
-
-
 def interpreter_held(waited: Waited) -> Selection | None:
     """Select the waits of the training thread for the interpreter, which another thread had."""
     sampled = waited.sampled
     if sampled is None or sampled.lane != waited.lane:
         raise Abstain("no sampled stacks of the training thread")
-    every = sampled.holders(sampled.held_up[0])
-    # Our own threads hold it for what the capture itself costs.
-    holders = [holder for holder in every if not holder[0].startswith(OUR_THREADS)]
-    if 2 * sum(ns for _, _, ns in holders) <= sum(ns for _, _, ns in every):
+    if not waited.holders:
         return None
-    name, line, _ = holders[0]
-    return Selection(waited.held_up, {"thread": name, "threads": len(holders)}, line=line, waits=True)
+    name, line, _ = waited.holders[0]
+    return Selection(waited.held_up, {"thread": name, "threads": len(waited.holders)}, line=line, waits=True)
 
 
 # --- growth --------------------------------------------------------------------------------------------

@@ -33,7 +33,9 @@ ON_HOST = 0.1
 COUNT_RATIO = 0.5
 """Share of tiny pieces by count from which on a step is one of tiny pieces."""
 NEAR_NS = 20_000
-"""Longest gap between operators that holds only the overhead of calling them."""
+"""Longest gap between operators that holds only the overhead of calling them. In loops of small ones of two
+programs, at a load of 10 on two processors, half of the gaps were below 2 and 4 µs, 95 % below 10 and 24 µs.
+"""
 LOOKING_NS = 100_000
 """Longest time for which a look at a thread's stack holds it up: 20 to 50 µs were seen on a quiet machine."""
 _AROUND = re.compile(r"^autograd::engine::evaluate_function: |^torch::autograd::|^\w+Backward\d*$")
@@ -118,7 +120,7 @@ def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
     parts = alone + np.maximum(inside, repeated.parts) + waited.own_parts(updating)
     calling = calling.union(repeated.spans, updating)
     worth = waited.worth(host={waited.lane: calling}, queued=False)
-    worth = waited.but_one(worth, len(tiny), parts)
+    worth = waited.but_one(worth, len(tiny), parts, calling)
     evidence |= {"repeated": repeated.times} if repeated.times else {}
     looked = None if waited.sampled is None else waited.sampled.samples.end_ns
     lines = waited.origin_lines(

@@ -22,9 +22,6 @@ from stepscope.text import most, often
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 
-READS = 20
-"""Values per step that are read one by one on a host alone, from which on that is a cause."""
-
 
 def _cases(facts: Facts) -> list[Case | None]:
     """Replay the steps with calls that do not wait; on a host alone, without reads of values."""
@@ -78,6 +75,7 @@ def _on_host(facts: Facts, waited: Waited) -> Case | None:
         return None
     spans = around(trace, rows)
     worth = waited.worth(host={waited.lane: spans})
+    worth = waited.but_one(worth, len(rows), waited.own_parts(spans))
     # Reads are shorter than the time between samples; where none hits one, some lie between two of a loop.
     lines = waited.lines(spans) or waited.lines(around(trace, rows, apart_ns=_APART_NS))
     evidence = {
@@ -89,7 +87,7 @@ def _on_host(facts: Facts, waited: Waited) -> Case | None:
 
 
 def reads(waited: Waited) -> Ints:
-    """Return the reads of single values in the steps, none if they are few."""
+    """Return the reads of single values in the steps, none if a step has one: that is not one by one."""
     trace = waited.trace
     reading = named(trace, READING)
     rows: Ints = np.flatnonzero(reading[trace.name] & (trace.lane == waited.lane) & (trace.device < 0))
@@ -97,7 +95,7 @@ def reads(waited: Waited) -> Ints:
     rows = rows[waited.spans.holds(trace.start_ns[rows])]
     labelled = waited.activities.spans(waited.lane)
     rows = rows[~labelled.holds(trace.start_ns[rows])]
-    return rows if len(rows) >= READS * waited.count else rows[:0]
+    return rows if len(rows) >= 2 * waited.count else rows[:0]
 
 
 _LOOP = 8
@@ -172,6 +170,6 @@ SYNCS = Cause(
     withdrawn=f"the steps would not be {WORTH:.0%} shorter if these calls did not wait",
     formula=(
         "gain if calls that wait for the device did not wait; without an accelerator, gain without "
-        "reads of single values (`.item()`, `float()`), at least 20 per step"
+        "all reads of single values (`.item()`, `float()`) but one a step"
     ),
 )

@@ -32,6 +32,8 @@ _TO_COMPILED = re.compile(r"(?:^|/)torch/_dynamo/eval_frame\.py\(\d+\): (?:compi
 """Calls of compiled code; within them is the compiled function, which calls nothing."""
 KNOWN = 0.9
 """Least share of the time in which XLA's threads are idle that the graph has to find as gain."""
+OUR_THREADS = "stepscope-"
+"""How the names of our own threads begin."""
 AWAITED = 0.1
 """Share of a wait from which on, if XLA's threads ran something in it, it is a wait for them."""
 
@@ -422,6 +424,16 @@ class Waited:
         left = np.clip(round(share * kept_ns) - (np.cumsum(length) - length), 0, length)
         return Spans.of(gaps.end[order] - left, gaps.end[order])
 
+    @cached_property
+    def holders(self) -> list[tuple[str, Share | None, int]]:
+        """Threads of the program that held the interpreter, most time first; none if it was mostly ours."""
+        if self.sampled is None or self.sampled.lane != self.lane:
+            return []
+        every = self.sampled.holders(self.sampled.held_up[0])
+        # Our own threads hold it for what the capture itself costs.
+        mine = [one for one in every if not one[0].startswith(OUR_THREADS)]
+        return mine if 2 * sum(ns for *_, ns in mine) > sum(ns for *_, ns in every) else []
+
     def own_lengths(self, start: Ints, end: Ints) -> Ints:
         """Return how long stretches are without the thread's waits for a processor or the interpreter."""
         length: Ints = np.asarray(end - start) - self.held_up.within(start, end)
@@ -448,7 +460,9 @@ class Waited:
         cost, gain = round(worth.cost_ns * ran), round(worth.gain_ns * ran)
         return replace(worth, cost_ns=min(cost, self.own_ns), gain_ns=min(gain, self.own_ns))
 
-    def but_one(self, worth: Worth, pieces: float, parts: Ints | None = None) -> Worth:
+    def but_one(
+        self, worth: Worth, pieces: float, parts: Ints | None = None, spans: Spans | None = None
+    ) -> Worth:
         """Return a worth with one of the pieces of each step left: one piece does the work of all of them.
 
         Every step has such pieces, so the median step tells; a step in which something held them up does not.
@@ -457,12 +471,18 @@ class Waited:
             worth: The worth of all pieces.
             pieces: Their number in all steps.
             parts: Their time in each step without waits for a processor, None if devices run them.
+            spans: Their time as recorded, if ``parts`` leaves out what held up some of them: the steps that
+                they are compared with have to do without it, too.
         """
         left = 1 - min(self.count / max(pieces, 1), 1.0)
         if parts is None or self.has_device or not worth.cost_ns:
             return replace(worth, gain_ns=round(worth.gain_ns * left))
         whole = self.own_parts(self.spans)
-        usual = float(np.median(parts / np.maximum(whole, 1))) * self.own_ns / worth.cost_ns
+        if spans is not None:
+            whole = np.maximum(whole - self.own_parts(spans), 0) + parts
+        # Waits for the interpreter remain, unless it is held by the recording, which is in no training.
+        ran = self.own_ns - (self.held_up.measure_ns if self.holders else 0)
+        usual = float(np.median(parts / np.maximum(whole, 1))) * ran / worth.cost_ns
         return replace(
             worth,
             cost_ns=min(round(worth.cost_ns * usual), self.own_ns),
