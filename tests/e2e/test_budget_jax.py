@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from support.ports import free_port
+from support.programs import JAX, Program
 
 import stepscope as ss
 
@@ -106,13 +106,13 @@ jax.distributed.shutdown()
 """
 
 
-def job(folder: Path, script: str) -> list[subprocess.Popen[str]]:
+def job(folder: Path, script: str) -> list[Program]:
     (folder / "train.py").write_text(script)
     environment = {**os.environ, "STEPSCOPE_STRICT": "1", "JAX_PLATFORMS": "cpu", "KERAS_BACKEND": "jax"}
     environment.pop("XLA_FLAGS", None)
-    command = [sys.executable, str(folder / "train.py"), str(folder), str(free_port())]
+    command = [str(folder / "train.py"), str(folder), str(free_port())]
     processes = [
-        subprocess.Popen([*command, str(rank)], env=environment, stderr=subprocess.PIPE, text=True)
+        Program([*command, str(rank)], modules=JAX, env=environment, stderr=subprocess.PIPE, text=True)
         for rank in range(2)
     ]
     errors = [process.communicate(timeout=180)[1] for process in processes]

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.programs import RECORDING, Program
 from support.waiting import until
 
 PROGRAM = """
@@ -30,7 +31,8 @@ def job(tmp_path: Path):
     program = tmp_path / "train.py"
     program.write_text(PROGRAM)
     run = tmp_path / "run"
-    ranks = [subprocess.Popen([sys.executable, str(program), str(run), str(rank)]) for rank in range(2)]
+    modules = (*RECORDING, "stepscope.capture.hook")
+    ranks = [Program([program, run, str(rank)], modules=modules) for rank in range(2)]
     yield run, ranks
     run.mkdir(exist_ok=True)
     (run / "stop").touch()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from support.ports import free_port
+from support.programs import JAX, Program
 
 import stepscope as ss
 from stepscope.events.telemetry import parse_name
@@ -43,10 +43,10 @@ def logs(tmp_path_factory):
     (folder / "train.py").write_text(TRAIN)
     environment = {**os.environ, "STEPSCOPE_STRICT": "1", "JAX_PLATFORMS": "cpu"}
     logs = folder / "logs"
-    command = [sys.executable, str(folder / "train.py"), str(logs / "early"), str(logs / "late")]
+    command = [str(folder / "train.py"), str(logs / "early"), str(logs / "late")]
     port = str(free_port())
     processes = [
-        subprocess.Popen([*command, port, str(rank)], env=environment, stderr=subprocess.PIPE, text=True)
+        Program([*command, port, str(rank)], modules=JAX, env=environment, stderr=subprocess.PIPE, text=True)
         for rank in range(2)
     ]
     errors = [process.communicate(timeout=120)[1] for process in processes]

@@ -6,10 +6,10 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.programs import RECORDING, Program
 
 import stepscope as ss
 from stepscope.events.telemetry import parse_name
@@ -56,17 +56,15 @@ LAUNCHERS = {
 }
 
 
-def start(program: str, log_dir: Path, environ: dict[str, str], **options) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", program, str(log_dir)],
-        env={**os.environ, "STEPSCOPE_STRICT": "1", **environ},
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
+def start(program: str, log_dir: Path, environ: dict[str, str], **options) -> Program:
+    """Start a program under the variables of a launcher, which a run reads when it begins."""
+    return Program(
+        ["-c", program, str(log_dir)], modules=RECORDING, own=environ,
+        env={**os.environ, "STEPSCOPE_STRICT": "1", **environ}, stderr=subprocess.PIPE, text=True, **options,
+    )  # fmt: skip
 
 
-def end(processes: list[subprocess.Popen[str]]) -> None:
+def end(processes: list[Program]) -> None:
     errors = [process.communicate(timeout=60)[1] for process in processes]
     assert [process.returncode for process in processes] == [0] * len(processes), "\n".join(errors)
 

@@ -32,7 +32,7 @@ SECONDS = 300
 IMPORTED = ("stepscope.cli.run", "stepscope.cli.card", "stepscope.cli.output", "stepscope.analyze.health")
 """What the command has imported when it prints the card; the programs begin with nothing imported."""
 TORCH = (*IMPORTED, *programs.TORCH)
-JAX = (*IMPORTED, *programs.RECORDING, "stepscope.record.hooks.health", "stepscope.capture.hook", "jax.numpy")
+JAX = (*IMPORTED, *programs.JAX, "stepscope.record.hooks.health")
 """The same with what a program in PyTorch or JAX imports, which is forked then."""
 FORKED = Path(programs.__file__).with_name("forked_program.py")
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -47,6 +47,8 @@ CLI = (
 """What the commands import that read a run or a profile and print."""
 RECORDING = ("stepscope.record.run", "stepscope.record.ended_series", "stepscope.names.meanings", "numpy.ma")
 """What a run of numbers imports; a program that starts by itself spends half a second on it."""
+JAX = (*RECORDING, "stepscope.capture.hook", "jax.numpy")
+"""What a loop in JAX imports; it makes no thread before it computes."""
 MAX_SERVERS = 4
 """Servers that are kept for the next program; each holds what it has imported in memory."""
 
@@ -93,10 +95,11 @@ def received(connection: socket.socket, length: int) -> bytes:
     return found
 
 
-def server(modules: Sequence[str], environment: Mapping[str, str]) -> Server:
+def server(modules: Sequence[str], environment: Mapping[str, str], own: Container[str] = ()) -> Server:
     """Return the server of some modules under an environment, started where there is none."""
-    kept = tuple(sorted((name, value) for name, value in environment.items() if name not in OWN))
-    key = (tuple(modules), kept)
+    environment = {name: value for name, value in environment.items() if name not in own}
+    shared = tuple(sorted((name, value) for name, value in environment.items() if name not in OWN))
+    key = (tuple(modules), shared)
     found = _servers.pop(key, None) or Server(modules, environment)
     _servers[key] = found  # the newest is the last
     while len(_servers) > MAX_SERVERS:
@@ -122,7 +125,10 @@ def close_all() -> None:
 
 
 class Program:
-    """A program that was forked; what it has of ``subprocess.Popen`` means the same there."""
+    """A program that was forked; what it has of ``subprocess.Popen`` means the same there.
+
+    ``own`` has variables of ``env`` that the modules do not read while they are imported.
+    """
 
     def __init__(
         self,
@@ -130,6 +136,7 @@ class Program:
         *,
         modules: Sequence[str],
         env: Mapping[str, str] | None = None,
+        own: Container[str] = (),
         cwd: str | os.PathLike[str] | None = None,
         stdin: int | IO[Any] | None = None,
         stdout: int | IO[Any] | None = None,
@@ -161,7 +168,7 @@ class Program:
                         number if wanted is None else wanted if isinstance(wanted, int) else wanted.fileno()
                     )
                 streams.append(theirs)
-            found = server(modules, environment)
+            found = server(modules, environment, own)
             self.pid, self._end = found.start(self.args, environment, os.fspath(cwd or Path.cwd()), streams)
 
     def poll(self) -> int | None:
