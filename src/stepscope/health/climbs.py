@@ -30,7 +30,7 @@ FEW = 5
 FELL = 0.2
 """Share of its first level by which such a series must have fallen before a rise is told."""
 CHANCE = 1e-4
-MOST = 80
+TREND_POINTS = 80
 """First points of which the trend is asked."""
 EVENLY = 0.5
 """Part of the fall of the first half that the second one has if a series falls evenly: a fall whose half-life
@@ -161,7 +161,7 @@ class FewPoints:
     def see(self, value: float, step: int, wall: float) -> Rise | None:
         """Take a point; return the rise that it completes, None if there is none."""
         self.count += 1
-        if len(self._values) < MOST:
+        if len(self._values) < TREND_POINTS:
             self._values.append(value)
         self._recent.append((value, step))
         self._path.append((value, step))

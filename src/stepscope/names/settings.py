@@ -29,7 +29,7 @@ def flatten(config: Mapping[str, Any]) -> dict[str, Any]:
 def _flat(config: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for key, value in config.items():
         inner = value
-        if isinstance(value, (list, tuple)) and all(isinstance(each, Mapping) for each in value):
+        if isinstance(value, (list, tuple)) and all(isinstance(entry, Mapping) for entry in value):
             inner = dict(enumerate(value))
         if isinstance(inner, Mapping) and inner:
             yield from _flat(inner, f"{prefix}{key}.")

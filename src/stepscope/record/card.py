@@ -330,7 +330,7 @@ class StepSums:
         self.steps += len(steps)
         self.seconds += float(seconds.sum())
         left, known = seconds, np.zeros(len(seconds), bool)
-        for name, spent in {"data": waited, **{name: each[ended] for name, each in stages.items()}}.items():
+        for name, spent in {"data": waited, **{name: stage[ended] for name, stage in stages.items()}}.items():
             there = spent >= 0 if name == "data" else spent > 0
             if there.any():
                 part = np.where(there, np.minimum(spent, left), 0.0)

@@ -187,7 +187,7 @@ class _DocumentReader:
     at: int = 0
     final: bool = False
     total: int = 0
-    found: bool = False
+    has_events: bool = False
     state: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(8, np.int64))
     skipped: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(ARROWS), np.int64))
 
@@ -234,7 +234,7 @@ class _DocumentReader:
         first = self.space()
         if first == ord("["):
             self.at += 1
-            self.found = True
+            self.has_events = True
             self.events(closing=False)
         elif first == ord("{"):
             self.at += 1
@@ -249,7 +249,7 @@ class _DocumentReader:
                 f"not a trace: expected a JSON object or array, got {got}",
                 hint="pass the file from export_chrome_trace() or another profiler's trace",
             )
-        if not self.found:
+        if not self.has_events:
             keys = ", ".join(list(self.metadata)[:8]) or "nothing"
             raise TraceError(
                 f"not a Chrome trace: expected an array at $.traceEvents, got {keys}",
@@ -269,7 +269,7 @@ class _DocumentReader:
             name = _decode(key)
             if name == "traceEvents" and self.space() == ord("["):
                 self.at += 1
-                self.found = True
+                self.has_events = True
                 if not self.events():
                     return
                 continue
@@ -291,7 +291,7 @@ class _DocumentReader:
             self.dropped["unreadable_metadata"] = self.dropped.get("unreadable_metadata", 0) + 1
 
     def cut(self) -> None:
-        if not self.found:
+        if not self.has_events:
             return
         self.dropped["cut_short"] = 1
         self.notes.append("the document ends too early; all events before the cut were read")

@@ -167,17 +167,17 @@ class Cause:
         line, sampled = case.line, case.waited.sampled
         if not way or line is None or sampled is None:
             return {}, line
-        told, lines = [], list[SourceLine]()
+        makers, lines = [], list[SourceLine]()
         for one in sampled.made(line.line, line.calls):
             done, places = (SET_UP, one.set_up) if way == SET_UP and one.set_up else (MADE, one.places)
             known = [place for text in places if (place := sampled.line_of(text)) is not None]
             if way == ANEW:  # what a module makes while it is loaded is made once
                 known = [place for place in known if place.function != "<module>"]
             if known:
-                told.append({"name": f"{one.name} is {done} in {' and '.join(map(str, known))}"})
+                makers.append({"name": f"{one.name} is {done} in {' and '.join(map(str, known))}"})
                 lines.append(known[0])
         changed = replace(line, line=lines[0]) if len(lines) == 1 else line
-        return ({"made": told} if told else {}), changed
+        return ({"made": makers} if makers else {}), changed
 
     def _unmeasured(self, facts: Facts, case: Case) -> Finding:
         evidence = {**case.evidence, "rank": case.waited.rank}

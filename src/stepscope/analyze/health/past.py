@@ -146,7 +146,9 @@ def reached(run: Past, level: float) -> int | None:
 
 def differing(config: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     """Return the keys of the configuration whose values no other run has, in a sentence."""
-    own, *rest = ({key: str(value) for key, value in flatten(each).items()} for each in (config, *others))
+    own, *rest = (
+        {key: str(value) for key, value in flatten(settings).items()} for settings in (config, *others)
+    )
     lines = []
     for key, value in own.items():
         had = {other[key] for other in rest if key in other}

@@ -313,13 +313,13 @@ class ConstantOutput(Row):
         One that is perfect has nothing to gain, and counts for none.
         """
         evaluated = [
-            each
+            other
             for role in ("loss", "metric", "part_loss")
-            for each in run.of(known.stream.run, role, "eval")
-            if each.facts.last not in ((0.0,) if each.stream.lower_is_better else (1.0, 100.0))
+            for other in run.of(known.stream.run, role, "eval")
+            if other.facts.last not in ((0.0,) if other.stream.lower_is_better else (1.0, 100.0))
         ]
         return evaluated[:1] == [known] and all(
-            each.facts.constant_since <= each.facts.first_step for each in evaluated
+            other.facts.constant_since <= other.facts.first_step for other in evaluated
         )
 
 
@@ -381,8 +381,8 @@ class WorseThanBest(Row):
             for other in run.of(known.stream.run, role, "eval")
             if other is not known and other.stream.lower_is_better is not None
         ]
-        falls, kept = known.stream.lower_is_better, 1 - self.limits["lost"]
-        worse = rest * kept > first if falls else rest < kept * first
+        falls, share_left = known.stream.lower_is_better, 1 - self.limits["lost"]
+        worse = rest * share_left > first if falls else rest < share_left * first
         clear = np.abs(rest - first) > SURE * curve_noise(rest)
         if not others or not first > 0 or not (worse & clear).all() or not all(map(_is_worse, others)):
             return None

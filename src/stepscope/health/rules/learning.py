@@ -22,7 +22,7 @@ from stepscope.health.series import Stream
 from stepscope.names.roles import is_accuracy
 from stepscope.text import levels, number, share
 
-FEWEST = 16
+MIN_POINTS = 16
 """Points from which a factor that holds for half of them, or after a fall, is no noise."""
 WARM_UP = 10
 """First points, in which a warm-up may begin from next to nothing."""
@@ -60,7 +60,7 @@ class ScheduleTooFast(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         rate, training = known.facts, run.training_loss(known.stream.run)
-        if training is None or min(rate.finite, training.facts.finite) < FEWEST or not rate.most[0] > 0:
+        if training is None or min(rate.finite, training.facts.finite) < MIN_POINTS or not rate.most[0] > 0:
             return None
         self.judged()
         limit = self.limits["ratio"] * rate.most[0]
@@ -153,7 +153,7 @@ class TwoSoftmaxes(Row):
             for other in run.of(of_run, "metric")
             if is_accuracy(other.stream.tag) and 0 <= other.facts.least[0] <= other.facts.most[0] <= 1
         ]
-        if facts.finite < FEWEST or not right:
+        if facts.finite < MIN_POINTS or not right:
             return None
         self.judged()
         classes = round(exp(min(facts.first, 20.0)))
@@ -163,7 +163,7 @@ class TwoSoftmaxes(Row):
         wrong = min(max(1 - max(right), 1e-9), 1 - 1e-9)
         allowed = wrong * log((classes - 1) / wrong) - (1 - wrong) * log1p(-wrong)
         # Early on many are right whose loss is still on its way down.
-        later = levels_of(facts, FEWEST)[FEWEST // 2 :]
+        later = levels_of(facts, MIN_POINTS)[MIN_POINTS // 2 :]
         rests = (later - limit < self.limits["close"] * (facts.first - limit)).all()
         if facts.least[0] < limit or not rests or allowed > limit / 2:
             return None
@@ -204,7 +204,7 @@ class LossPartDiverges(Row):
         facts, training = known.facts, run.training_loss(known.stream.run)
         # A divergence grows as the code begins to say something.
         of_code = kind_of(known.stream.tag) == "variational"
-        few = training is None or min(facts.finite, training.facts.finite) < FEWEST
+        few = training is None or min(facts.finite, training.facts.finite) < MIN_POINTS
         if training is None or few or of_code or known.stream.split == "eval":
             return None
         self.judged()
