@@ -19,9 +19,9 @@ A run takes the number of steps in the table, on one processor; the first 6 do n
 median does, or the mean if the table says so, because the mistake is made once an epoch. A step is timed by
 its use of the processor, so that other work on the machine does not count, or by the wall clock if the table
 says so, because a program has other processes. A slow and a mended training take turns of six steps, in a
-process each; of three such pairs, the median of their ratios is the gain. All losses must agree. If the table
-says `legitimate`, no mistake is known: the twin is a smaller model with other losses, and the line is the
-costliest.
+process each; of three such pairs, the median of their ratios is the gain. Where the wall clock counts, one of
+them runs first. All losses must agree. If the table says `legitimate`, no mistake is known: the twin is a
+smaller model with other losses, and the line is the costliest.
 
 The programs in `second` make other mistakes. Whoever wrote them had read the guides, the names of the rules
 and the figures of the first set, and no source, test or design document.
@@ -85,19 +85,24 @@ def cause_line(path: Path) -> int:
     return next(number for number, line in enumerate(lines, 1) if line.endswith(("# cause", "# costliest")))
 
 
-def alternately(context: BaseContext, folder: Path, program: dict) -> list[list[tuple[float, float]]]:
-    """Run the slow and the mended training in a process each, some steps of one, then some of the other."""
+def pair(context: BaseContext, folder: Path, program: dict) -> list[list[tuple[float, float]]]:
+    """Run the slow and the mended training in a process each, some steps of one, then some of the other.
+
+    Threads and processes of one would go on while it is the other's turn: where they count, one runs first.
+    """
+    turns = [WARM, *[BLOCK] * math.ceil((program["steps"] - WARM) / BLOCK)]
+    turns = [sum(turns)] if program.get("clock") == "wall" else turns
+    done: list[list[tuple[float, float]]] = [[], []]
     with ExitStack() as stack:
-        pair = []
-        for mended in (False, True):
-            one = ProcessPoolExecutor(
-                1, mp_context=context, initializer=begin, initargs=(folder, program, mended)
-            )
-            pair.append(stack.enter_context(one))
-        done: list[list[tuple[float, float]]] = [[], []]
-        for count in [WARM, *[BLOCK] * math.ceil((program["steps"] - WARM) / BLOCK)]:
-            for steps, one in zip(done, pair, strict=True):
-                steps += one.submit(run, count).result()
+        processes: dict[int, ProcessPoolExecutor] = {}
+        for count, mended in itertools.product(turns, (False, True)):
+            if mended not in processes:
+                if len(turns) == 1:
+                    stack.close()
+                given = (folder, program, mended)
+                one = ProcessPoolExecutor(1, mp_context=context, initializer=begin, initargs=given)
+                processes[mended] = stack.enter_context(one)
+            done[mended] += processes[mended].submit(run, count).result()
     return done
 
 
@@ -105,7 +110,7 @@ def measure(folder: Path, program: dict, context: BaseContext) -> dict:
     name, tolerance = program["name"], program["tolerance"]
     middles, ratios, spreads = [], [], []
     for _ in range(REPETITIONS):
-        slow, mended = alternately(context, folder, program)
+        slow, mended = pair(context, folder, program)
         for step, ((_, one), (_, other)) in enumerate(zip(slow, mended, strict=True), 1):
             agree = math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)
             if not agree and not program.get("legitimate"):
