@@ -299,9 +299,10 @@ class Case:
 
     @property
     def cost_text(self) -> str:
-        """``25.8 ms of 36.6 ms a step (70%)``."""
+        """``25.8 ms of 36.6 ms a step (70%)``, and how much longer it is by waits for a processor."""
         spent = time(self.worth.cost_ns / self.waited.count)
-        return f"{spent} of {self.per_step(self.waited.own_ns)} ({most(self.cost_ratio)})"
+        queued = f"; {time(self._queued_ns)} more wait for a processor" if self._is_queued else ""
+        return f"{spent} of {self.per_step(self.waited.own_ns)} ({most(self.cost_ratio)}{queued})"
 
     @property
     def cost(self) -> str:
@@ -316,7 +317,19 @@ class Case:
         """Return the time of a step without it, as ``a step takes about 10.8 ms``, or ``at best``."""
         about = "at best" if self.worth.how == "bound" else "about"
         left = time((self.waited.own_ns - self.worth.gain_ns) / self.waited.count)
-        return f"{'a step takes' if self.waited.marked else 'it takes'} {about} {left}"
+        free = " on a free processor" if self._is_queued else ""
+        return f"{'a step takes' if self.waited.marked else 'it takes'} {about} {left}{free}"
+
+    @property
+    def _queued_ns(self) -> float:
+        """The part of a step that waited for a processor, and is not counted."""
+        return (self.waited.wall_ns - self.waited.own_ns) / self.waited.count
+
+    @property
+    def _is_queued(self) -> bool:
+        """Whether a step reads longer with these waits, as other views show it."""
+        counted = self.waited.own_ns / self.waited.count
+        return time(counted) != time(counted + self._queued_ns)
 
     @property
     def where(self) -> str:
