@@ -27,13 +27,13 @@ const found = (extra: object = {}, ...more: object[]): RunFindings =>
     passed: [],
     more: {},
   }) as unknown as RunFindings;
-const capture = (step: number, advice: object[] = []): Capture =>
+const capture = (step: number, advice: object[] = [], recorded: string[] = []): Capture =>
   ({
     path: `a/${step}`,
     steps: [step],
     rank: 0,
     format: "kineto",
-    summary: { advice },
+    summary: { advice, recorded },
   }) as unknown as Capture;
 const input = {
   rule: "input-bound",
@@ -58,6 +58,10 @@ describe("the blame", () => {
   it("takes a capture that tells the line before a nearer one that does not", () => {
     const blame = blameOf(found(), [capture(779, [input]), capture(701)], family, [])!;
     expect([blame.line, blame.look!.name]).toEqual(["digits.py:92 read_from_a_busy_disk", "Show step 779"]);
+  });
+  it("takes a capture with stacks before a nearer one without, and then lacks none", () => {
+    const blame = blameOf(found(), [capture(779, [], ["stacks"]), capture(701)], family, [])!;
+    expect([blame.line, blame.look!.name, blame.lacking]).toEqual(["", "Show step 779", false]);
   });
   it("of a slow rank is found in its own capture, never in that of one that waits for it", () => {
     const slow = {

@@ -16,7 +16,7 @@ export interface Blame {
   since: string;
   /** What holds since then. */
   sentence: string;
-  /** `file:line function` that is to blame, "" where no stacks were recorded. */
+  /** `file:line function` that is to blame, "" where it is not known. */
   line: string;
   /** The best evidence, and what its button says; null: there is none to look at. */
   look: { change: Change; name: string } | null;
@@ -67,15 +67,21 @@ export function blameOf(
     line,
     look,
     others: rules.size - 1,
-    lacking: timed && line === "",
+    lacking: timed && line === "" && !(near && hasStacks(near.capture)),
   };
 }
 
-/** The capture since it began that tells the line, the nearest of several; without one the nearest of all. */
+/** The capture since it began that tells most: the line, else stacks; the nearest of several. */
 function telling(captures: readonly Capture[], finding: RunFinding): Near | null {
   const lined = captures.filter((one) => adviceOn(finding, glanceOf(one.summary)?.advice ?? []) !== null);
-  return nearestTo(lined, finding, finding.since_step) ?? nearestTo(captures, finding, finding.since_step);
+  for (const those of [lined, captures.filter(hasStacks), captures]) {
+    const near = nearestTo(those, finding, finding.since_step);
+    if (near) return near;
+  }
+  return null;
 }
+
+const hasStacks = ({ summary }: Capture): boolean => glanceOf(summary)?.stacks ?? false;
 
 function adviceOn(finding: RunFinding, advice: readonly Advice[]): Advice | null {
   return advice.find((one) => finding.in_profile.includes(one.rule) && lineOf(one)) ?? null;

@@ -106,6 +106,7 @@ describe("a summary", () => {
       inStep: false,
       advice: [],
       peaks: [],
+      stacks: false,
       notes: [],
     });
     expect(glanceOf({ parts: "no", operations: null, advice: [3, null] })!.advice).toEqual([]);

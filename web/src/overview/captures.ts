@@ -68,6 +68,8 @@ export interface Glance {
   inStep: boolean;
   advice: Advice[];
   peaks: Peak[];
+  /** Whether stacks were recorded. */
+  stacks: boolean;
   /** What was not recorded, or could not be told. */
   notes: string[];
 }
@@ -124,6 +126,7 @@ export function glanceOf(summary: Row | null): Glance | null {
       events: rows(row.events) as unknown as Advice["events"],
     })),
     peaks: peaksOf(rows(summary.memory)),
+    stacks: Array.isArray(summary.recorded) && summary.recorded.includes("stacks"),
     notes: Array.isArray(summary.notes) ? summary.notes.map(String) : [],
   };
 }
