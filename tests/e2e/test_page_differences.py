@@ -1,5 +1,7 @@
 """Text & config: what differs between the texts, tables, config and environment of two runs."""
 
+import json
+
 import pytest
 
 import stepscope as ss
@@ -24,6 +26,12 @@ def server(tmp_path_factory, serve_long):
                 run.table("predictions", columns=["animal", "p"], rows=rows)
             if name == "a":
                 run.text("alone", "x")
+        (log_dir / name / "rollouts").mkdir()
+        said = "It is five" if name == "a" else "It is 4"
+        lines = [{"input": "Add 2 and 2", "output": said, "score": rate}, {"input": "Hi", "output": "Hi"}]
+        (log_dir / name / "rollouts" / "1.jsonl").write_text(
+            "".join(json.dumps(line) + "\n" for line in lines)
+        )
     return serve_long(log_dir)
 
 
@@ -40,21 +48,43 @@ def test_texts_differ_by_lines_and_words(opened):
     assert lines.locator("img").count() == 0
     assert page.title() != "taken"
     assert lines.get_by_text("7 lines the same").count() == 1
-    page.get_by_role("button", name="Only what differs").first.click()
+    notes = page.get_by_role("region", name="notes")
+    notes.get_by_role("button", name="Only what differs").click()
     lines.get_by_text("line 19", exact=True).wait_for()
     page.get_by_role("region", name="alone").get_by_text("Only in A").wait_for()
 
 
 def test_tables_differ_by_cells_of_the_same_row(opened):
     page = opened().page
-    table = page.get_by_role("group", name="Differences of predictions/table")
+    table = page.get_by_role("grid", name="Differences of predictions/table")
     table.get_by_role("row").nth(3).wait_for()
-    assert table.get_by_role("row").all_inner_texts()[1:] == [
-        "1\tcat\t0.5 0.75 +0.25",
-        "only A\tdog\t0.25",
-        "only B\telk\t0",
+    assert [text.split("\t") for text in table.get_by_role("row").all_inner_texts()[1:]] == [
+        ["1", "cat", "0.500 0.750 +0.250"],
+        ["only A", "dog", "0.250"],
+        ["only B", "elk", "0"],
     ]
-    page.get_by_text("1 of 4 cells differ; rows by animal").wait_for()
+    panel = page.get_by_role("region", name="predictions")
+    panel.get_by_text("1 of 4 cells differ; rows by animal").wait_for()
+
+
+def test_tables_differ_between_steps_and_a_pair_of_rows_is_read_whole(opened):
+    page = opened("#/text?diff=1&a=run:a&b=run:a").page
+    panel = page.get_by_role("region", name="predictions")
+    panel.get_by_text("Every cell is the same").wait_for()
+    panel.get_by_label("Step of A").select_option("0")
+    panel.get_by_role("button", name="Only what differs").click()
+    panel.get_by_role("row", name="dog").click()
+    panel.get_by_text("A, a, step 0; B, a, step 1").wait_for()
+
+
+def test_completions_in_files_differ_too(opened):
+    page = opened().page
+    panel = page.get_by_role("region", name="rollouts")
+    panel.get_by_text("2 of 6 cells differ; rows by input").wait_for()
+    panel.get_by_role("row", name="Add 2 and 2").click()
+    change = panel.get_by_role("group", name="Difference of output")
+    change.locator("tr.added").get_by_text("It is 4").wait_for()
+    assert "It is five" in change.locator("tr.removed").inner_text()
 
 
 def test_runs_are_chosen_swapped_and_linked_by_keyboard(opened):
@@ -94,5 +124,5 @@ def test_the_environment_stands_below_the_config(opened):
 def test_axe_finds_nothing(opened, axe):
     page = opened().page
     page.get_by_role("group", name="Differences of notes").wait_for()
-    page.get_by_role("group", name="Differences of predictions/table").wait_for()
+    page.get_by_role("grid", name="Differences of predictions/table").wait_for()
     axe(page)

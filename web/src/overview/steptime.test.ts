@@ -36,7 +36,7 @@ describe("stages as parts of a step", () => {
 describe("the time of a step", () => {
   const newest = { seconds: 0.21, wait_s: 0.034 };
   const jump = { step: 320, seconds: 0.06, wait_s: 0.001 };
-  const open = (rule: string, values: object, extra: object = {}): RunFindings =>
+  const open = (rule: string, values: Record<string, number>, extra: object = {}): RunFindings =>
     ({ findings: [findingOf({ rule, values, since_step: 330, ...extra })] }) as unknown as RunFindings;
   const waits = { step_ms: 255, wait_ms: 50.7 };
 

@@ -5,6 +5,7 @@ import type {
   RecordTag,
   RecordTags,
   RecordValue,
+  TableDifferences,
   TableList,
   TableRows,
 } from "./api";
@@ -41,10 +42,33 @@ export interface TableQuestion {
   limit?: number;
 }
 
-export async function fetchTable({ runs, ...query }: TableQuestion): Promise<TableRows> {
+/** A question about several runs; what is empty is not asked. */
+function ofRuns(address: string, runs: readonly string[], query: object): string {
   const named = runs.map((run) => `run=${encodeURIComponent(run)}`).join("&");
-  const asked = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
-  return (await (await ask(`table?${named}&${encoded(Object.fromEntries(asked))}`)).json()) as TableRows;
+  const asked = Object.entries(query).filter(
+    ([, value]) => value !== undefined && value !== null && value !== "",
+  );
+  return `${address}?${named}&${encoded(Object.fromEntries(asked))}`;
+}
+
+export async function fetchTable({ runs, ...query }: TableQuestion): Promise<TableRows> {
+  return (await (await ask(ofRuns("table", runs, query))).json()) as TableRows;
+}
+
+/** What of a table differs between two runs, or two steps: pairs of rows from one place on. */
+export interface DifferencesQuestion extends Omit<TableQuestion, "where" | "row" | "same"> {
+  /** Steps of A and of B; null: the newest. */
+  a: number | null;
+  b: number | null;
+  /** 1: also rows that do not differ. */
+  same: number;
+}
+
+export async function fetchTableDifferences({
+  runs,
+  ...query
+}: DifferencesQuestion): Promise<TableDifferences> {
+  return (await (await ask(ofRuns("table_differences", runs, query))).json()) as TableDifferences;
 }
 
 /** A value with the writer and the attempt of which its bytes are asked. */

@@ -89,6 +89,37 @@ class TableRows(msgspec.Struct, frozen=True):
     """Sentences on rows that could not be read."""
 
 
+class RowPair(msgspec.Struct, frozen=True):
+    """A row of one table beside its partner in another; NaN and infinite numbers are texts."""
+
+    a: int | None
+    """Number of the row in A; None: it has none."""
+    b: int | None
+    cells_a: list[str | int | float | bool | None]
+    cells_b: list[str | int | float | bool | None]
+
+
+class TableDifferences(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/table_differences?run=&run=&tag=``: A, the first run, against B."""
+
+    tag: str
+    steps: list[int | None]
+    """The step of A and that of B; None: its rows have none."""
+    known: list[list[int]]
+    """All steps of either."""
+    columns: list[TableColumn]
+    key: str | None
+    """The column by which rows have their partners; None: by their order."""
+    compared: int
+    """Cells of rows that both have."""
+    changed: int
+    found: int
+    """Rows that differ, or all rows if these were asked for."""
+    rows: list[RowPair]
+    notes: list[str]
+    """Sentences on rows that could not be read."""
+
+
 KEPT_CELLS = 8_000_000
 """Cells that stay in memory: 100,000 rows of 10 columns, of 8 tables."""
 RUN_BITS = 32
@@ -130,6 +161,23 @@ class Column:
             return np.array([places.get(text, -1) for text in texts], np.int64)
         values, ranks = np.unique(self.numbers, return_inverse=True)
         return np.where(np.isnan(values)[ranks], -1, ranks)
+
+    @cached_property
+    def values(self) -> NDArray[np.int64]:
+        """A number for each cell, the same for the same values: None is one, and so is NaN."""
+        codes: dict[Any, int] = {}
+        cells = (math.nan if cell != cell else cell for cell in self.cells.tolist())
+        return np.fromiter((codes.setdefault(cell, len(codes)) for cell in cells), np.int64, len(self.cells))
+
+    @cached_property
+    def there(self) -> Mask:
+        """Which cells have a value."""
+        return np.fromiter((cell is not None for cell in self.cells), bool, len(self.cells))
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether all its values are whole numbers, as of a column that numbers rows."""
+        return set(map(type, self.cells.tolist())) <= {int, type(None)}
 
     @cached_property
     def lowered(self) -> list[str]:
@@ -237,6 +285,125 @@ class Table:
         )
 
 
+class Side:
+    """The rows of one run at one step.
+
+    Args:
+        table: The table of both runs.
+        place: Of the run among them.
+        step: The step; None: the newest that it has.
+
+    Raises:
+        Refusal: It has no row at this step.
+    """
+
+    def __init__(self, table: Table, place: int, step: int | None) -> None:
+        rows = np.flatnonzero(table.run == place)
+        steps = table.step.numbers[rows]
+        known = np.unique(steps[~np.isnan(steps)])
+        self.known = [int(one) for one in known]
+        if step is not None and step not in self.known:
+            shown = ", ".join(map(str, self.known[-5:])) or "none"
+            raise Refusal(404, f"no row at step {step}", f"its steps end with {shown}")
+        self.step = step if step is not None or not self.known else self.known[-1]
+        self.rows = rows if self.step is None else rows[steps == self.step]
+
+
+class Pairs:
+    """Rows of A and of B beside each other, -1 where a row has no partner.
+
+    The rows of a text, such as a prompt, are partners in their order: completions of one prompt are several.
+    It is the first text, or column that numbers all rows, of which both have more than one value, as what is
+    asked stands before what is answered; else the first of which they have one; else all are in their order.
+
+    Args:
+        table: The table of both.
+        a: Rows of A.
+        b: Rows of B.
+    """
+
+    def __init__(self, table: Table, a: Side, b: Side) -> None:
+        self.table = table
+        self.key, keys = self._key(a.rows, b.rows)
+        order = np.argsort(keys[1], kind="stable")
+        at = np.searchsorted(keys[1], keys[0], sorter=order)
+        near = order[np.minimum(at, len(order) - 1)] if len(order) else at
+        at_b = np.where(keys[1][near] == keys[0], near, -1) if len(order) else np.full(len(at), -1)
+        alone = np.flatnonzero(~np.isin(np.arange(len(b.rows)), at_b, kind="table"))
+        self.a = np.concatenate([a.rows, np.full(len(alone), -1)])
+        self.b = np.concatenate(
+            [np.where(at_b >= 0, b.rows[at_b], -1) if len(b.rows) else at_b, b.rows[alone]]
+        )
+        self.rows = np.concatenate([a.rows, b.rows])
+        both = (self.a >= 0) & (self.b >= 0)
+        self.compared, self.changed = int(both.sum()) * len(table.columns), 0
+        self.differs = ~both
+        for column in table.columns.values():
+            ranks = column.values
+            unequal = both & (ranks[self.a] != ranks[self.b])
+            self.changed += int(unequal.sum())
+            self.differs |= unequal
+
+    def _key(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> tuple[str | None, list[NDArray[np.int64]]]:
+        """Return the column by which rows are partners, and the key of each row of A and of B."""
+        best: tuple[int, str | None, list[NDArray[np.int64]]] = (
+            0,
+            None,
+            [np.arange(len(a)), np.arange(len(b))],
+        )
+        for name, column in self.table.columns.items():
+            values = [column.values[rows] for rows in (a, b)]
+            present = [occurring(one[column.there[rows]]) for one, rows in zip(values, (a, b), strict=True)]
+            numbers_all = column.is_whole and [one.sum() for one in present] == [len(a), len(b)]
+            shared = int(np.logical_and(*(one[: min(map(len, present))] for one in present)).sum())
+            if (column.is_text or numbers_all) and min(shared, 2) > best[0]:
+                best = min(shared, 2), name, [numbered(one) for one in values]
+        return best[1:]
+
+    def order(self, sort: str, up: bool, *, all_rows: bool) -> NDArray[np.int64]:
+        """Return the places of pairs, those that differ or all, by how much B is above A in a column."""
+        at = np.arange(len(self.a)) if all_rows else np.flatnonzero(self.differs)
+        if not sort:
+            return at
+        column = self.table.column(sort)
+        if column is None:
+            raise Refusal(400, f"no column {sort!r:.80}", f"sort by one of: {', '.join(self.table.columns)}")
+        before, after = column.numbers[self.a[at]], column.numbers[self.b[at]]
+        known = (self.a[at] >= 0) & (self.b[at] >= 0) & np.isfinite(before) & np.isfinite(after)
+        rise = np.full(len(at), math.nan)
+        np.subtract(after, before, out=rise, where=known)
+        return at[np.argsort(rise if up else -rise, kind="stable")]  # NaN comes last
+
+    def row(self, at: int) -> RowPair:
+        """Return one pair as it travels."""
+        a, b = int(self.a[at]), int(self.b[at])
+        return RowPair(self._number(a), self._number(b), self._cells(a), self._cells(b))
+
+    def _number(self, row: int) -> int | None:
+        return int(self.table.number[row]) if row >= 0 else None
+
+    def _cells(self, row: int) -> list[Any]:
+        columns = self.table.columns.values()
+        return [shown_cell(column.cells[row], False) if row >= 0 else None for column in columns]
+
+
+def occurring(values: NDArray[np.int64]) -> Mask:
+    """Return for each number from 0 on whether it is among some, without sorting them."""
+    present = np.zeros(int(values.max(initial=-1)) + 1, bool)
+    present[values] = True
+    return present
+
+
+def numbered(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a key of each value that also says how often it came before."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    begins = np.flatnonzero(np.diff(ordered, prepend=-1))
+    before = np.empty_like(values)
+    before[order] = np.arange(len(values)) - np.repeat(begins, np.diff(np.append(begins, len(values))))
+    return (values << RUN_BITS) + before
+
+
 class TableAnswers:
     """Answers about tables, and holds those asked for last. Safe for threads."""
 
@@ -310,6 +477,40 @@ class TableAnswers:
                 )
                 for at in shown.tolist()
             ],
+        )  # fmt: skip
+
+    @get("table_differences")
+    def differences(
+        self,
+        log: Log | None,
+        run: Runs,
+        tag: Annotated[str, Meta(description="a table; api/v1/tables lists them")],
+        a: Annotated[int | None, Meta(description="step of the first run; default: its newest")] = None,
+        b: Annotated[int | None, Meta(description="step of the second run; default: its newest")] = None,
+        sort: Annotated[
+            str, Meta(description="a column: by how much B is above A in it; default: as in A")
+        ] = "",
+        up: Annotated[int, Meta(ge=0, le=1, description="1: the least first")] = 0,
+        same: Annotated[int, Meta(ge=0, le=1, description="1: also rows that do not differ")] = 0,
+        offset: Count = 0,
+        limit: Annotated[int, Meta(ge=1, le=MAX_TABLE_ROWS)] = 100,
+    ) -> TableDifferences:
+        """Return how a table differs between two runs, or, of one run given twice, between two steps.
+
+        Raises:
+            Refusal: Not two runs; no such table, column or step.
+        """
+        if len(run) != 2:
+            raise Refusal(400, f"{len(run)} runs", "give run= twice: A and B")
+        table, notes = self.table(log, run, tag)
+        sides = [Side(table, place, step) for place, step in enumerate((a, b))]
+        pairs = Pairs(table, *sides)
+        order = pairs.order(sort, bool(up), all_rows=bool(same))
+        return TableDifferences(
+            tag=tag, steps=[side.step for side in sides], known=[side.known for side in sides],
+            columns=[facts_of(name, column, pairs.rows) for name, column in table.columns.items()],
+            key=pairs.key, compared=pairs.compared, changed=pairs.changed, found=len(order), notes=notes,
+            rows=[pairs.row(at) for at in order[offset : offset + limit].tolist()],
         )  # fmt: skip
 
     def table(self, log: Log | None, runs: Sequence[str], tag: str) -> tuple[Table, list[str]]:

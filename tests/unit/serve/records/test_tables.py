@@ -8,7 +8,7 @@ import pytest
 from support.addresses import Addresses
 
 import stepscope as ss
-from stepscope.serve.records.tables import TableAnswers
+from stepscope.serve.records.tables import RUN_BITS, Pairs, Side, Table, TableAnswers
 from stepscope.serve.reply import Refusal
 
 TABLE = "completions/table"
@@ -43,7 +43,7 @@ def ask(tmp_path_factory):
         def ask(address="table", **query):
             runs = query.pop("run", ["a"])
             pairs = [("run", run) for run in runs] + [(name, str(value)) for name, value in query.items()]
-            if address == "table":
+            if address in ("table", "table_differences"):
                 pairs = [("tag", TABLE), *(pair for pair in pairs)] if "tag" not in query else pairs
             return addresses.json(address, pairs)
 
@@ -140,6 +140,96 @@ def test_files_are_rows_as_well_and_say_what_could_not_be_read(ask):
     assert [(row["step"], row["cells"]) for row in answer["rows"]] == [(5, ['["x"]', 1])]
     (note,) = answer["notes"]
     assert note.startswith("cannot read '6.jsonl'")
+
+
+def pairs_of(answer):
+    return [(row["a"], row["b"]) for row in answer["rows"]]
+
+
+def test_two_steps_of_a_run_differ_in_rows_that_share_a_prompt(ask):
+    answer = ask("table_differences", run=["a", "a"], a=0, b=10)
+    other = 1 << RUN_BITS
+    assert (answer["key"], answer["steps"], answer["known"]) == ("prompt", [0, 10], [[0, 10], [0, 10]])
+    assert pairs_of(answer) == [(0, other + 3), (1, None), (2, other + 4), (None, other + 5)]
+    first, alone, *_ = answer["rows"]
+    assert (first["cells_a"][1:3], first["cells_b"][1:3]) == (["It is 4", 1.0], ["4", 0.75])
+    assert (alone["cells_a"][1], alone["cells_b"][1]) == ("It is five", None)
+    # Of two pairs of four cells: completions and rewards differ, and in one whether it is done.
+    assert (answer["compared"], answer["changed"], answer["found"]) == (8, 5, 4)
+
+
+def test_rows_are_ordered_by_how_much_a_column_differs(ask):
+    rising = ask("table_differences", run=["a", "a"], a=0, b=10, sort="my reward", up=1)
+    assert pairs_of(rising)[0][0] == 0
+    with pytest.raises(Refusal, match="no column 'reword'"):
+        ask("table_differences", run=["a", "a"], sort="reword")
+
+
+def test_rows_that_are_the_same_are_left_out_unless_they_are_asked_for(ask):
+    query = {"run": ["a", "a"], "a": 10, "b": 10}
+    assert (ask("table_differences", **query)["rows"], ask("table_differences", **query)["changed"]) == (
+        [],
+        0,
+    )
+    assert ask("table_differences", **query, same=1)["found"] == 3
+
+
+def test_tables_of_two_runs_differ_at_their_newest_steps(ask):
+    answer = ask("table_differences", run=["a", "b"])
+    assert answer["steps"] == [10, 10]
+    row = answer["rows"][0]
+    assert row["cells_a"] == ["Add 2 and 2", "4", 0.75, True, None]
+    assert row["cells_b"] == ["Add 2 and 2", None, None, None, -1]
+
+
+def test_files_of_two_steps_are_compared_too(tmp_path):
+    for run, scores in (("a", (0, 1)), ("b", (1, 3))):
+        with ss.Run(tmp_path / run) as one:
+            one.scalar("loss", 1.0, 0)
+        (tmp_path / run / "rollouts").mkdir()
+        for step in (1, 2):
+            lines = [{"input": name, "score": step * score} for name, score in zip("xy", scores, strict=True)]
+            text = "".join(json.dumps(line) + "\n" for line in lines)
+            (tmp_path / run / "rollouts" / f"{step}.jsonl").write_text(text)
+    with ss.open(tmp_path, cache=False) as log:
+        runs = [("run", "a"), ("run", "b"), ("tag", "rollouts")]
+        answer = Addresses(log=log).json("table_differences", [*runs, ("a", "1"), ("sort", "score")])
+    assert (answer["steps"], answer["key"]) == ([1, 2], "input")
+    cells = [(row["cells_a"], row["cells_b"]) for row in answer["rows"]]
+    assert cells == [(["y", 1], ["y", 6]), (["x", 0], ["x", 2])]
+
+
+@pytest.mark.parametrize(
+    ("tables", "key", "pairs"),
+    [
+        ({"id": ([3, 1], [1, 2]), "p": ([0.5, 1], [0.5, 1])}, "id", [(0, None), (1, 0), (None, 1)]),
+        ({"p": ([0.5, 0.5], [0.5, 0.7, 1.5])}, None, [(0, 0), (1, 1), (None, 2)]),
+        ({"text": (["x", "y"], ["v", "w"]), "n": ([1, 1], [1, 1])}, None, [(0, 0), (1, 1)]),
+        ({"done": (["no", "no"], ["no", "no"]), "q": (["x", "y"], ["y", "x"])}, "q", [(0, 1), (1, 0)]),
+        ({"q": (["x"] * 2, ["x"] * 3)}, "q", [(0, 0), (1, 1), (None, 2)]),
+        ({"q": ([], ["x"])}, None, [(None, 0)]),
+    ],
+)
+def test_rows_are_partners_by_the_column_that_tells_them_apart(tables, key, pairs):
+    of = [{name: list(both[side]) for name, both in tables.items()} for side in (0, 1)]
+    table = Table([[(5, columns)] for columns in of])
+    found = Pairs(table, Side(table, 0, None), Side(table, 1, None))
+    rows = [found.row(at) for at in range(len(found.a))]
+    numbers = [(row.a, None if row.b is None else row.b - (1 << RUN_BITS)) for row in rows]
+    assert (found.key, numbers) == (key, pairs)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"run": ["a"]}, "1 runs"),
+        ({"run": ["a", "a"], "a": 7}, "no row at step 7"),
+        ({"run": ["a", "a"], "tag": "other"}, "no table 'other'"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(ask, query, words):
+    with pytest.raises(Refusal, match=words):
+        ask("table_differences", **query)
 
 
 @pytest.mark.parametrize(
