@@ -74,6 +74,19 @@ describe("scopes", () => {
     expect(model.all.slice(0, 4).map((scope) => scope.path)).toEqual(["", "x", "h", "h/0"]));
   it("know what stands above", () =>
     expect(above(at("h/0/relu_0")).map((scope) => scope.path)).toEqual(["", "h", "h/0"]));
+  it("are in the order in which they work, though parameters are listed first", () => {
+    const listed = [
+      node("1/weight", "Parameter"),
+      node("2/weight", "Parameter"),
+      node("x", "Input"),
+      node("1/mul", "mul", ["x", "1/weight"]),
+      node("0/relu", "relu", ["1/mul"]),
+      node("2/mul", "mul", ["0/relu", "2/weight"]),
+      node("unused", "Parameter"),
+    ];
+    const names = modelOf({ nodes: listed, costs: [] }).root.children.map(({ name }) => name);
+    expect(names).toEqual(["x", "1", "0", "2", "unused"]);
+  });
   it("puts an operation that bears a scope's name into the scope", () => {
     const both = modelOf({
       nodes: [node("w", "VarHandleOp"), node("w/Read", "ReadVariableOp", ["w"], [[5, 2]])],

@@ -203,7 +203,29 @@ function treeOfNodes(nodes: readonly GraphNode[]): { root: Scope; ofNode: Map<st
     scope.children.unshift(inner);
     ofNode.set(name, inner);
   }
+  inModelOrder(root, nodes, ofNode);
   return { root, ofNode };
+}
+
+/** Puts scopes in the order in which their operations run: some frameworks list all parameters before them. */
+function inModelOrder(root: Scope, nodes: readonly GraphNode[], ofNode: ReadonlyMap<string, Scope>): void {
+  /** When a scope first works; of one that only holds, such as a parameter, when it is first taken. */
+  const works = new Map<Scope, number>();
+  const taken = new Map<Scope, number>();
+  const note = (times: Map<Scope, number>, scope: Scope | null | undefined, at: number): void => {
+    for (let one = scope; one && !times.has(one); one = one.parent) times.set(one, at);
+  };
+  nodes.forEach((node, at) => {
+    if (node.inputs.length) note(works, ofNode.get(node.name), at);
+    for (const input of node.inputs) note(taken, ofNode.get(input) ?? ofNode.get(sourceOf(input)), at);
+  });
+  const time = (scope: Scope): number => works.get(scope) ?? (taken.get(scope) ?? Infinity) - 0.5; // before what takes it
+  const sort = (scope: Scope): void => {
+    if (scope.children.length)
+      scope.children.sort((a, b) => (time(a) > time(b) ? 1 : time(a) < time(b) ? -1 : 0));
+    scope.children.forEach(sort);
+  };
+  sort(root);
 }
 
 /** Name of the node of an input: without the mark of control inputs and the number of the output. */
