@@ -79,6 +79,14 @@ ANSWERS: dict[str, set[str]] = {
     "code_says_nothing": {"posterior-collapse"},
     "underflows": {"gradient-stopped", "unchanged-tensor", "vanishing-gradient"},
     "percent_after_resume": {"unit-changed", "attempt-discontinuous"},
+    "counts_nothing": {"loss-not-decreasing", "constant-output", "dead-relu", "unchanged-tensor"},
+    "climbs_the_error": {"loss-not-decreasing"},
+    "negatives_are_positives": {"evaluation-unlike-training", "never-learned"},
+    "tags_nothing": {"constant-output", "class-imbalance"},
+    "advantage_upside_down": {"return-collapsed", "never-learned"},
+    "summed_sensors": {"loss-summed", "exploding-gradient", "update-scale", "poor-initialization"},
+    "decays_away": {"loss-not-decreasing", "evaluation-collapsed", "worse-than-best", "never-learned"},
+    "sees_the_answer": {"evaluation-collapsed", "worse-than-best", "evaluation-unlike-training"},
 }
 """The rules that name the cause of each planted fault."""
 

@@ -5,8 +5,8 @@ to work, and wrote thirty healthy trainings and thirty with a planted fault with
 rules, code, tests or documents, and before the product was first run on any of them. Each was run to see
 that the healthy ones learn and that each fault shows in the series named for it. So the set measures the
 rules on trainings that they were not tuned for; once a rule is tuned on it, it no longer does.
-Eight more of each (``later``) were written after that in the same way; twelve (``courses``) by an author who
-had read the rules.
+Eight more of each (``later``) were written after that in the same way; twelve (``courses``) and thirteen
+(``habits``) by an author who had read the rules.
 
     python benchmarks/unseen_trainings/run.py                 # all, one after the other
     python benchmarks/unseen_trainings/run.py NAME...         # some
@@ -38,7 +38,7 @@ from registry import TRAININGS, Training  # noqa: E402 - the folder is put on th
 
 SUBJECTS = (
     *("classify", "regress", "language", "generate", "reinforce", "represent", "operate"),
-    *("later", "courses"),
+    *("later", "courses", "habits"),
 )
 OUT = HERE.parents[1] / ".cache" / "unseen_trainings"
 
