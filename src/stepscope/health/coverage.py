@@ -35,6 +35,7 @@ QUESTIONS: dict[Question, tuple[str, ...]] = {
         "schedule-too-fast",
         "rates-differ",
         "two-softmaxes",
+        "loss-summed",
         "learning-rate",
         "attempt-discontinuous",
         "gradients-not-zeroed",

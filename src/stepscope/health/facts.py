@@ -472,14 +472,16 @@ def point_noise(values: Floats) -> float:
     """Return the standard deviation of the noise of single points, at least that of rounding.
 
     It comes from the differences of neighbours, of which a trend is taken off. Values with few distinct
-    levels, such as counts of right answers, have the noise of a quantum, its width over the root of 12.
+    levels, such as counts of right answers, have the noise of a quantum, its width over the root of 12. Of
+    values that change once the quantum is not known.
     """
     apart = np.diff(values)
     if not len(apart):
         return 0.0
     noise = MAD_TO_SIGMA * median(np.abs(apart - median(apart))) / math.sqrt(2)
     levels = np.unique(values)
-    quantum = float(np.diff(levels).min()) if 1 < len(levels) < len(values) / 2 else 0.0
+    again = np.count_nonzero(apart) > 1
+    quantum = float(np.diff(levels).min()) if again and 1 < len(levels) < len(values) / 2 else 0.0
     return max(noise, quantum / math.sqrt(12))
 
 

@@ -327,10 +327,17 @@ class RunFacts:
         return [other for other in self.of(stream.run, role) if other.stream.rank == stream.rank]
 
     def training_loss(self, run: str) -> Known | None:
-        """Return the main training loss: the first one, of another part of the run if this part has none."""
+        """Return the main training loss: the first one, of another part of the run if this part has none.
+
+        A part of a loss that is the only one is all of it.
+        """
         others = [other for other, role in self._of_role if role == "loss" and other != run]
         losses = (known for part in (run, *others) for known in self.of(part, "loss", "train"))
-        return next(losses, None)
+        first = next(losses, None)
+        if first is None:
+            parts = list(self.of(run, "part_loss", "train"))
+            first = parts[0] if len(parts) == 1 else None
+        return first
 
 
 def _looks(known: Known, chunk: Chunk, cuts: tuple[int, ...]) -> dict[float, None]:

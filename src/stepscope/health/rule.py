@@ -296,14 +296,6 @@ class Rule(ABC):
             self.found[place] = finding
             self.changed.append(finding)
 
-    def close_all(self, at: At) -> None:
-        """Close every finding about a series, also those that open in this very stretch of time."""
-        abouts = {about for of, about in self._open if of is at.stream}
-        abouts |= {arguments[4] for of, opens, arguments in self._events if opens and of.stream is at.stream}
-        abouts |= {about for _, members in self._leaders.values() for of, about in members if of is at.stream}
-        for about in sorted(abouts):
-            self.close(at, about=about)
-
     # --- layers in which the same is found -------------------------------------------------------------
 
     def _settle(self) -> None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscope.health.batch import Chunk
-from stepscope.health.blocks import ValueBlocks
 from stepscope.health.ring import SORTED, Ring, median, pieces, spread, upper_median
 from stepscope.health.rules.time import lower_quartile
-from stepscope.health.series import Stream
 
 PORTIONS = [(1,) * 30, (3, 3, 1, 23), (30,), (4, 4, 4, 4, 14), (7, 1, 8, 2, 12)]
 
@@ -54,31 +51,6 @@ def test_pieces_end_at_multiples_of_all_values(count):
     assert [count + piece.stop for piece in found[:-1]] == [
         n for n in range(count + 1, count + 12) if n % 5 == 0
     ]
-
-
-@pytest.mark.parametrize("portions", PORTIONS)
-def test_blocks_are_of_equally_many_finite_values(portions):
-    values = np.where(np.arange(30) % 7 == 3, np.nan, np.arange(30.0))
-    blocks, cut, found, parts, begin = ValueBlocks(4), ValueBlocks(4), [], [], 0
-    for size in portions:
-        rows = np.arange(begin, begin + size)
-        chunk = Chunk(Stream("a", "loss"), rows, values[rows], rows + 0.5)
-        found += blocks.take(chunk)
-        for part in cut.parts(chunk):
-            ended = list(cut.take(part))
-            assert len(ended) <= 1
-            assert not ended or ended[0].step == part.steps[-1]
-            parts += part.steps.tolist()
-        begin += size
-    finite = [at for at in range(30) if at % 7 != 3]
-    whole = [finite[at : at + 4] for at in range(0, len(finite) - 3, 4)]
-    assert [each.values.tolist() for each in found] == whole
-    assert [(each.first_step, each.step, each.wall) for each in found] == [
-        (w[0], w[-1], w[-1] + 0.5) for w in whole
-    ]
-    assert [each.mean for each in found] == pytest.approx([np.mean(w) for w in whole])
-    assert blocks.done == cut.done == len(whole)
-    assert parts == list(range(30))
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 5, 6, 7, 33])

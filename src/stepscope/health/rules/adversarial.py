@@ -165,8 +165,8 @@ class ReturnCollapsed(Row):
     title = "The return collapsed"
     severity = "medium"
     formula = (
-        "share of its gain that a return gave back, at least lost, times the share of the run since, is "
-        "above cost; the gain was half of the fall, or an evaluation fell steadily; no setting changed since"
+        "share of its gain that a return gave back, at least lost, times the run's share since, is above "
+        "cost, the gain half of the fall; or it fell to the end; no setting changed since"
     )
     source = "ours; policies that forget: arXiv 1709.06560"
     window = "within a quarter of the run; an eighth, if all is lost"
@@ -183,6 +183,12 @@ class ReturnCollapsed(Row):
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
+        return self._fell(known, run)
+
+    def see_end(self, known: Known, run: RunFacts) -> Seen | None:
+        return self._fell(known, run, ended=True)
+
+    def _fell(self, known: Known, run: RunFacts, *, ended: bool = False) -> Seen | None:
         own = known.facts
         # An evaluation is of several episodes, and of a policy that does not explore.
         evaluates = known.stream.split == "eval"
@@ -198,8 +204,12 @@ class ReturnCollapsed(Row):
         far = self.limits["noise"] * curve_noise(medians)
         clear = best - first > max((best - level) / 2, far)
         # Where it got worse and worse for half of the run it is not one that has just begun.
-        steady = evaluates and at <= STRETCHES // 2 and rise_chance(-medians[at:]) < CHANCE
-        clear |= steady and first - level > far
+        # One that has just begun falls below one that acts by chance, and then stays there.
+        last = median(medians[STRETCHES // 2 : -STRETCHES // 4]) - median(medians[-STRETCHES // 4 :])
+        goes_on = ended and own.finite >= 8 * STRETCHES and last > (first - level) / 4
+        steady = (evaluates or goes_on) and at <= STRETCHES // 2 and rise_chance(-medians[at:]) < CHANCE
+        if steady and first - level > far:
+            clear, cost = True, 1.0
         if cost <= self.limits["cost"] or best - level < self.limits["lost"] * (best - first) or not clear:
             return None
         steps = own.curve[0]

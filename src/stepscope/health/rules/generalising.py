@@ -40,6 +40,9 @@ SURE = 3.0
 """Standard deviations of single evaluations by which all since must be worse."""
 SINCE = 5
 """Evaluations after the best one."""
+NO_GAIN, NEARLY, GAINED = 16, 0.8, 0.05
+"""Evaluations in which a score below ``NEARLY`` of the most possible should have gained something, and the
+part of what it can gain that is something."""
 FEW = 4
 """Evaluations after the best, each worse than the one before, that are enough for a large rise."""
 LARGE = 0.5
@@ -123,7 +126,8 @@ class EvaluationUnlike(Row):
     severity = "medium"
     formula = (
         "evaluation losses gained less than gained of the training's fall by half, and were no better than "
-        "its first value after it; or a score was perfect at once, unlike in training"
+        "its first value; or no evaluation gained anything then; or a score was perfect at once, unlike in "
+        "training"
     )
     source = "ours"
     window = "at the fifth evaluation"
@@ -145,7 +149,9 @@ class EvaluationUnlike(Row):
         facts = known.facts
         if facts.finite < 5:
             return None
-        return self._far(known, run) if known.stream.role == "loss" else self._perfect(known, run)
+        if known.stream.role == "loss":
+            return self._far(known, run)
+        return self._perfect(known, run) or self._gains_nothing(known, run)
 
     def _far(self, known: Known, run: RunFacts) -> Seen | None:
         facts, training = known.facts, run.training_loss(known.stream.run)
@@ -174,6 +180,25 @@ class EvaluationUnlike(Row):
         values = {"first": facts.first, "best": facts.least[0], "train": training.facts.level}
         return Seen(text, values, int(steps[0]))
 
+    def _gains_nothing(self, known: Known, run: RunFacts) -> Seen | None:
+        """Return that all that is evaluated is what it was at first, far from perfect."""
+        facts, training = known.facts, run.training_loss(known.stream.run)
+        evaluated = [other for role in ("metric", "loss") for other in run.of(known.stream.run, role, "eval")]
+        if training is None or facts.finite < NO_GAIN or evaluated[0] is not known:
+            return None
+        first = max(training.facts.first, median(training.facts.curve[1][:5]))
+        if not first - training.facts.level > first / 2 > 0:
+            return None
+        self.judged()
+        if facts.first == facts.last or any(map(_gained, evaluated)):
+            return None
+        text = (
+            f"it was {number(facts.first)} at first and is {number(facts.level)}, while the training loss "
+            f"fell from {number(first)} to {number(training.facts.level)}"
+        )
+        values = {"first": facts.first, "level": facts.level, "train": training.facts.level}
+        return Seen(text, values, facts.first_step)
+
     def _perfect(self, known: Known, run: RunFacts) -> Seen | None:
         facts, metric = known.facts, split_tag(known.stream.tag).metric
         if known.stream.lower_is_better is not False or not 0 <= facts.least[0] <= facts.most[0] <= 1:
@@ -190,6 +215,20 @@ class EvaluationUnlike(Row):
                     # Training on inputs that are mixed or cropped is harder than the evaluation.
                     return Seen(text, {"first": facts.first, "train": best}, facts.first_step, "low")
         return None
+
+
+def _gained(known: Known) -> bool:
+    """Return whether an evaluation gained part of what it could, or had little to gain, or nobody knows."""
+    falls, means = known.stream.lower_is_better, known.facts.curve[1]
+    if falls is None or len(means) < NO_GAIN or not known.facts.least[0] >= 0:
+        return True
+    # What is learnt within the first evaluations is gained as well.
+    begin = float(means[:3].max() if falls else means[:3].min())
+    best = float(medians_of_three(means).min() if falls else medians_of_three(means).max())
+    top = 1.0 if known.facts.most[0] <= 1 else 100.0 if known.facts.most[0] <= 100 else inf
+    if falls or top == inf:
+        return abs(best - begin) >= GAINED * begin
+    return begin > NEARLY * top or best - begin >= min(GAINED * (top - begin), begin / 2)
 
 
 class RepeatedBatch(Row):
@@ -360,7 +399,10 @@ class WorseThanBest(Row):
         values = sized(means)
         smooth, first = medians_of_three(values), float(sized(facts.first))
         cost, at = given_back(smooth, first)
-        lost = max(self.limits["lost"] * (first - smooth[at]), SURE * curve_noise(values))
+        # Of answers that are counted one more or less is no loss.
+        answers = np.unique(values)
+        one = float(np.diff(answers).min()) if 2 < len(answers) < len(values) / 2 else 0.0
+        lost = max(self.limits["lost"] * (first - smooth[at]), SURE * max(curve_noise(values), one))
         if cost <= self.limits["cost"] or not (values[-SINCE:] > smooth[at] + lost).all():
             return None
         at = middle_of_three(means, at)

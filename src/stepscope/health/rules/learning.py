@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 from stepscope.health.changes import LAG, SET_RATIO
 from stepscope.health.facts import FEW, NEAR, Change
 from stepscope.health.kind import kind_of
-from stepscope.health.looks import SERIES, Known, Row, RunFacts, Seen, at_steps, since_index, since_when
+from stepscope.health.looks import (
+    SERIES,
+    Known,
+    Row,
+    RunFacts,
+    Seen,
+    at_steps,
+    means_between,
+    since_index,
+    since_when,
+)
 from stepscope.health.looks import levels as levels_of
 from stepscope.health.noise import Floats, last_better, standard_error
 from stepscope.health.ring import median
@@ -174,6 +184,59 @@ class TwoSoftmaxes(Row):
         )
         values = {"first": facts.first, "level": facts.level, "limit": limit, "accuracy": max(right)}
         return Seen(text, values, facts.first_step)
+
+
+class LossSummed(Row):
+    """Compares the training loss with that of the evaluation: the same model has the same loss on both.
+
+    What a model memorizes, what it cannot transfer and dropout change their ratio over a run; a sum in place
+    of a mean does not. The gradient of a sum is as many times larger, and so is the step of most optimizers.
+    """
+
+    id = "loss-summed"
+    title = "Summed loss"
+    severity = "low"
+    formula = (
+        "at each evaluation after the first quarter, the training loss since the one before is factor times "
+        "the evaluation's or more, or as small a part of it, and these ratios differ by spread at most"
+    )
+    source = "PyTorch, Keras: reduction='sum' and 'mean'; the constant ratio: ours"
+    window = "at the eighth evaluation"
+    chance = "none from noise of less than a factor of 4"
+    fewest = "8 evaluations and a training loss that fell by half"
+    roles = ("loss",)
+    splits = ("eval",)
+    unfit = ("adversarial", "reinforcement", "variational", "contrastive")
+    defaults = thresholds(factor=8, spread=2)
+    action = (
+        "take the mean over the batch and all outputs in both (PyTorch: reduction='mean'; Keras: "
+        "sum_over_batch_size; JAX: jnp.mean), or divide the learning rate by the ratio; a norm that is "
+        "clipped hides how large the gradient of a sum is"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        facts, training = known.facts, run.training_loss(known.stream.run)
+        if training is None or facts.finite < 8 or training.facts.finite < 8:
+            return None
+        self.judged()
+        steps, means = facts.curve
+        trained = means_between(training.facts, np.concatenate([[training.facts.first_step], steps + 1]))
+        later = slice(len(means) // 4, None)
+        if not (means[later] > 0).all() or not (trained[later] > 0).all():
+            return None
+        ratios = trained[later] / means[later]
+        ratio = float(np.exp(np.log(ratios).mean()))
+        apart, spread = max(ratio, 1 / ratio), float(ratios.max() / ratios.min())
+        fell = training.facts.level < training.facts.first / 2
+        if not fell or apart < self.limits["factor"] or spread > self.limits["spread"]:
+            return None
+        level = training.facts.level
+        text = (
+            f"the training loss, {number(level)} now, has been {number(ratio)} times that of the evaluation, "
+            f"{number(facts.level)}, all along: one of them looks like a sum and the other like a mean"
+        )
+        values = {"ratio": ratio, "spread": spread, "train": level, "eval": facts.level}
+        return Seen(text, values, training.facts.first_step)
 
 
 class LossPartDiverges(Row):
@@ -530,6 +593,7 @@ ROWS = (
     ScheduleTooFast,
     RatesDiffer,
     TwoSoftmaxes,
+    LossSummed,
     LossPartDiverges,
     AttemptDiscontinuous,
     LearningRate,
