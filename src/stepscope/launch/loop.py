@@ -52,6 +52,9 @@ class Loop(LoopMarks):
         starts: Called with the run and the updater when the first update begins.
         learns: Returns whether gradients are recorded now: batches fetched without are no steps.
         steady: Gives the time in seconds; by default ``time.perf_counter``.
+
+    Attributes:
+        evaluating: Whether the model is evaluated, between its ``eval`` and its ``train``.
     """
 
     process: Process
@@ -64,7 +67,7 @@ class Loop(LoopMarks):
         steady: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(process, learns, steady)
-        self._starts = starts
+        self._starts, self.evaluating = starts, False
 
     def first_update(self, updater: Any, begun: float) -> None:
         """Take an update that is known as one only after its end, such as that of a function just traced.
@@ -129,10 +132,12 @@ class Loop(LoopMarks):
         """Return the step to which a value belongs that the program gives now; None for the running one.
 
         Without a loader a step begins at the end of an update. Until its forward or backward pass begins, the
-        program tells of the step before.
+        program tells of the step before. So it does while it evaluates, also if a batch of the evaluation was
+        taken for the next step's.
         """
         run: Run | None = self.run
-        if run is None or not self.ahead or self.differentiated or self.updated or self.process.led:
+        between = self.ahead or self.evaluating
+        if run is None or not between or self.differentiated or self.updated or self.process.led:
             return None
         steps = run.step_counter
         stages, last = steps.stages, steps.last

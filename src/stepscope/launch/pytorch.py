@@ -101,6 +101,7 @@ def _watch_evaluation(torch: ModuleType, loop: Loop) -> None:
             pause = run.pause("evaluation")
             pause.__enter__()
             paused.append((self, pause, run.step_counter.done, perf_counter()))
+            loop.evaluating = True
             wait_for_train()
         return evaluate(self)
 
@@ -111,6 +112,7 @@ def _watch_evaluation(torch: ModuleType, loop: Loop) -> None:
         def training(self: Any, mode: bool = True) -> Any:
             if paused and mode and paused[0][0] is self:
                 _, pause, done, begun = paused.pop()
+                loop.evaluating = False
                 pause.__exit__(None, None, None)
                 run = process.opened
                 if run is not None and run.step_counter.done == done:

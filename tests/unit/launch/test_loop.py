@@ -103,6 +103,13 @@ class Program:
         self.steps.leave_out(self.now - begun)
         self.loop.evaluated(begun)
 
+    def q(self):
+        """An evaluation between ``eval`` and ``train`` that fetches a batch, and prints."""
+        self.f()
+        self.loop.evaluating = True
+        self.p()
+        self.loop.evaluating = False
+
     def x(self):
         for hook in self.hooks:
             hook.end(self.run, "finished", None)
@@ -118,6 +125,7 @@ class Program:
         ("mbup" * 3 + "epx", [2, 3, 3], [0, 1, 2, 2]),
         ("mbu" * 3 + "mpbupx", [2, 3, 3, 3], [3, 3]),
         ("fmbup" * 3 + "ex", [4, 4, 4], [0, 1, 2]),
+        ("fmbu" * 2 + "q" + "fmbupqx", [4, 4, 4], [1, 2, 2]),
         ("fmbupe" * 2 + "fmbux", [4, 4, 4], [0, 1]),
         ("mbup" + "mebup" * 2 + "x", [2, 3, 3], [0, 1, 2]),
         ("mbubv" * 3 + "ex", [4, 5, 5], []),
@@ -131,6 +139,7 @@ class Program:
         "printed at the end",
         "printed before",
         "evaluated",
+        "evaluated by a loader",
         "between",
         "within",
         "two",
