@@ -171,8 +171,9 @@ def _card_of(directory: Path, ends: _Ends, lasted: float, printed: Sequence[str]
         report = None if run is None else report_of(log, run)
         best = [] if run is None else _best(run, str(directory))
         waited = 0.0 if run is None else _waited_s(run)
-    steps, unknown = _times(directory, lasted)
-    members = Ranks(str(directory)).members()
+    ranks = Ranks(str(directory))
+    steps, unknown = _times(ranks)
+    members = ranks.members()
     windows = windows_of_run(members)
     lines_s = {str(line): seconds for line, seconds in spent_s(windows).items()}
     lost = unrecorded_text(rank.facts for rank in members)
@@ -256,9 +257,9 @@ def _best(run: StoredRun, directory: str) -> list[Best]:
     return best_of(extremes, meanings_at(directory))
 
 
-def _times(directory: Path, lasted: float) -> tuple[StepSums, list[str]]:
+def _times(ranks: Ranks) -> tuple[StepSums, list[str]]:
     """Return sums over the steps of the first rank, and what is unknown of them."""
-    sums, ranks = StepSums(), Ranks(str(directory))
+    sums = StepSums()
     try:
         table = ranks.stages()
         steps = ranks.steps(table.ranks[0])
