@@ -261,11 +261,12 @@ def program(tmp_path):
 def test_a_training_that_only_prints_has_its_values_and_a_card(tmp_path, command, program):
     """The values that are printed before it is clear that this is a training are recorded, too."""
     ended = command(sys.executable, program("""
+    import sys
     print("reading", 3, "files of", 0.5, "MB")
     for epoch in range(1, 9):
         print(f"Epoch {epoch:03d} | train loss {1 / epoch:.4f}")
         if epoch % 2 == 0:
-            print("    val acc", 0.1 * epoch)
+            sys.stdout.write(f"    val acc {0.1 * epoch}\\n")
     """))  # fmt: skip
     assert ended.returncode == 0
     assert ended.stdout.splitlines()[:2] == ["reading 3 files of 0.5 MB", "Epoch 001 | train loss 1.0000"]

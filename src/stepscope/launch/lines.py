@@ -39,6 +39,7 @@ _ALONE = re.compile(
     r"\s+/|\s+[^\W\d][\w/@-]*\s[-+.\d]"
 )
 """Matches after a number without a unit: before an end, or the name of the next number."""
+COLOUR = re.compile("\x1b\\[[\\d;]*m")
 _BAR = re.compile(r"[|│]")
 _WORD = re.compile(r"[^\W\d][\w/@-]*")
 _APART = re.compile(r"\s{2,}|\t|\s*[|│]\s*")
@@ -97,10 +98,11 @@ def values_of(line: str) -> dict[str, float]:
     if len(line) > MAX_LINE:
         return _values_in_json(line) if line.startswith("{") else {}
     values: dict[str, float] = {}
-    digits: list[str] | None = None
-    for name, text, which, whole, factor in _values_in(_DIGITS.sub("0", line)):
-        if digits is None:
-            digits = _DIGITS.findall(line)
+    certain, parts = _values_in(_DIGITS.sub("0", line))
+    digits = _DIGITS.findall(line) if certain else []
+    formats = {_format_of(value, digits) for value in certain if parts and _is_loss(value.name)}
+    for value in (*certain, *(part for part in parts if _format_of(part, digits) in formats)):
+        name, text, which, whole, factor = value
         numbers = (text + whole).format(*digits[which]).split("/")
         if len(numbers) == 1 or float(numbers[1]):
             values[name] = float(numbers[0]) * factor / (1.0 if len(numbers) == 1 else float(numbers[1]))
@@ -132,9 +134,19 @@ def _values_in_json(line: str) -> dict[str, float]:
 
 
 @lru_cache(maxsize=1 << 10)
-def _values_in(shape: str) -> tuple[Value, ...]:
-    """Return the values in lines that differ in their digits alone."""
-    return tuple(_Fields(shape.replace("'s ", " ")).values.values())  # as ``valid_0's auc: 0.9``
+def _values_in(shape: str) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+    """Return the values in lines that differ in their digits alone, and what may be parts of a loss."""
+    fields = _Fields(shape.replace("'s ", " "))  # as ``valid_0's auc: 0.9``
+    return tuple(fields.values.values()), tuple(fields.parts.values())
+
+
+def _is_loss(name: str) -> bool:
+    return metric_kind(name, None) == "loss"
+
+
+def _format_of(value: Value, digits: list[str]) -> tuple[tuple[str, str], tuple[int, ...]]:
+    """Return how a number is written: whether with an exponent, and how many digits its fraction has."""
+    return value.text.lstrip("-+").lower().partition("e")[:2], tuple(map(len, digits[value.digits][1:2]))
 
 
 class Place(NamedTuple):
@@ -165,8 +177,8 @@ _BARE = re.compile(
     r"\s*\[\s*(?P<coarse>0)(?:(?:/0)?\]\s*\[|,)\s*(?P<within>0)(?:/0)?\]|\s*\[(?P<fine>0)(?:/0)?\]|(?P<first>0):\s"
 )
 """Numbers in brackets at the beginning of a line, as ``[0/5][50/1583]`` and ``[10]``, or before a colon."""
-_WITHIN = re.compile(r"[\[|│]\s*(?P<within>0)\s*/\s*0")
-"""A batch among all of an epoch, as in ``loss: 0.3  [640/60000]`` and ``| 200/2928 batches |``."""
+_WITHIN = re.compile(r"[\[\]|│]\s*(?P<within>0)\s*/\s*0")
+"""A batch among all of an epoch, as in ``loss: 0.3  [640/60000]``, ``| 200/2928 |`` and ``[###  ] 3/5``."""
 
 
 def place_of(line: str) -> Place | None:
@@ -256,10 +268,13 @@ class _Fields:
 
     Attributes:
         values: By name. A name that occurs twice has no value: which of the two is meant is unknown.
+        parts: Abbreviations in capitals beside a loss, such as ``PDE: 3e-2``, by name. They are its parts if
+            they are written in the same format.
     """
 
     def __init__(self, shape: str) -> None:
         self.values: dict[str, Value] = {}
+        self.parts: dict[str, Value] = {}
         self._line = shape
         self._words: list[str | None] = []  # of the running field; None for a number or a sign
         self._signed = self._gap = False
@@ -273,7 +288,10 @@ class _Fields:
         for token in _TOKEN.finditer(shape):
             kind = token.lastgroup
             if token["number"] is not None:
+                short = self._words[-1] if self._signed and len(self._words) == 1 else None
                 metric = self._number(token)
+                if metric is None and short is not None and _is_part(short):
+                    self.parts[short] = _value(short, shape, token)
                 if metric is not None:
                     name, is_sure = metric
                     if name in self.values or name in self._unsure:
@@ -301,6 +319,8 @@ class _Fields:
             self.values = self._unsure | self.values
         for name in twice & self.values.keys():
             del self.values[name]
+        if not any(map(_is_loss, self.values)):
+            self.parts.clear()
 
     def _close(self) -> None:
         """End the running field: what it says applies to those that follow."""
@@ -365,6 +385,11 @@ class _Fields:
             if word.lower() in _ABOUT:
                 return _named([each for each in self._words[:at] if each is not None])
         return None
+
+
+def _is_part(word: str) -> bool:
+    """Return whether a word is an abbreviation in capitals that means nothing else, such as a time."""
+    return len(word) > 1 and word.isalpha() and word.isupper() and metric_kind(word, None) == "other"
 
 
 def _value(name: str, shape: str, token: re.Match[str]) -> Value:

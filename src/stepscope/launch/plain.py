@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.launch.lines import JUDGED, Table, place_of, role_of, values_of
+from stepscope.launch.lines import COLOUR, JUDGED, Table, place_of, role_of, values_of
 from stepscope.names.splits import split_tag
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class Told:
         Args:
             line: Without its end.
         """
+        line = COLOUR.sub("", line)
         values = values_of(line)
         place = place_of(line)
         if not values:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import logging
 import math
-import re
 import sys
 import threading
 from collections.abc import Callable
@@ -14,11 +13,10 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-from stepscope.launch.lines import MAX_LINE, MAX_LINES, values_of
+from stepscope.launch.lines import COLOUR, MAX_LINE, MAX_LINES, values_of
 from stepscope.launch.plain import Told
 from stepscope.launch.process import process
 
-_COLOUR = re.compile("\x1b\\[[\\d;]*m")
 BARS = ("write", "set_postfix_str", "set_description", "set_description_str")
 """Methods of tqdm's bars whose first argument is a text."""
 _RECORD = frozenset((*vars(logging.makeLogRecord({})), "message", "asctime"))
@@ -58,6 +56,7 @@ def install(late: ModuleType | None = None) -> None:
     builtins.print = print
     if earlier is not None:
         earlier.pause(math.inf)
+        earlier.leave_streams()
         earlier.replace(print)  # for whoever has kept it
     handle = logging.Logger.handle
 
@@ -166,7 +165,7 @@ def take(text: Callable[[], str]) -> None:
         text: Returns it; may raise what the program's own objects raise.
     """
     try:
-        whole = _COLOUR.sub("", text())
+        whole = COLOUR.sub("", text())
         if not process.counted or told.leads:  # the program itself says of which step a value is
             for line in whole.splitlines()[:MAX_LINES]:
                 told.line(line)

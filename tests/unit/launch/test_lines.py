@@ -275,3 +275,18 @@ def test_a_possessive_is_no_part_of_a_name():
         "valid_0_auc": 0.9,
         "valid_1_auc": 0.8,
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("It: 10, Loss: 8.348e-01, PDE: 8.012e+00, BC: 1.234e-02, Time: 0.12", "Loss PDE BC"),
+        ("step 3 | loss: 0.3412 | IC: -0.3000 | Total: 0.4412", "loss IC"),
+        ("Loss: 0.34, BC: 0.3412, STEP: 3, N: 0.12, GPU: 0.34, ETA: 1.50, MEM: 0.50, FPS: 9.87", "Loss"),
+        ("PDE: 0.3 BC: 0.02", ""),
+        ("Accuracy: 0.34, PDE: 0.12", "Accuracy"),
+        ("Loss: 0.34 PDE 0.12 and the PDE: 0.12", "Loss"),
+    ],
+)
+def test_abbreviations_in_the_format_of_a_loss_are_its_parts(line, names):
+    assert list(values_of(line)) == names.split()

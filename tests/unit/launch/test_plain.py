@@ -182,10 +182,16 @@ def looks(monkeypatch):
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     monkeypatch.setattr(builtins, "print", lambda *values, **options: None)
+    streams = SimpleNamespace(stdout=Stream(), stderr=Stream())
+    monkeypatch.setattr(sitecustomize, "sys", streams)
     made = sitecustomize._Lines()
     passed = []
     monkeypatch.setattr(made, "_taker", lambda: passed.append)
     return made, passed, now
+
+
+class Stream(io.StringIO):
+    """A stream with attributes of its own, as the standard ones have."""
 
 
 def test_lines_are_passed_on_once_three_differ_in_their_digits_alone(looks):
@@ -203,6 +209,27 @@ def test_lines_are_passed_on_once_three_differ_in_their_digits_alone(looks):
     assert passed[-1] == "epoch 2 loss 0.25"
     made.print([0.5] * 99, "loss")
     assert passed[-1] == " loss"
+
+
+def test_bars_that_a_program_draws_itself_are_passed_on(looks):
+    made, passed, _ = looks
+    for n in range(1, 5):
+        sitecustomize.sys.stdout.write(f"\rEpoch 1/5 [{'#' * n:<20}] {n}/20 - loss: 0.{n}")
+    assert passed[2:] == ["\rEpoch 1/5 [###                 ] 3/20 - loss: 0.3", passed[-1]]
+    made.replace(lambda *values, **options: sitecustomize.sys.stdout.write(" ".join(values)))
+    made.print("epoch 1 loss 0.5")
+    assert passed.count("epoch 1 loss 0.5") == 1
+    made.off()
+    sitecustomize.sys.stdout.write("epoch 2 loss 0.4")
+    assert passed[-1] == "epoch 1 loss 0.5"
+    assert "write" not in vars(sitecustomize.sys.stdout)
+
+
+def test_the_values_on_a_bar_are_numbered_by_its_batches(told, run):
+    for epoch in (1, 2):
+        for n in (10, 20):
+            told.line(f"\x1b[1mEpoch {epoch}/5 [{'#' * n:<20}] {n}/20 - loss: 0.{n}\x1b[0m")
+    assert [step for step, _ in run.values] == [10, 20, 30, 40]
 
 
 def test_a_flood_of_lines_is_left_alone(looks, monkeypatch):

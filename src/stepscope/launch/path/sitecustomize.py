@@ -116,10 +116,18 @@ class _Loader:
         _observe(self._name, module)
 
 
-class _Lines:
-    """Looks at what a program without a framework prints and logs, as long as that takes no noticeable time.
+class _Signs(dict[int, "int | None"]):
+    """Leaves letters alone in a text: bars and tables are drawn with all other signs."""
 
-    Of lines that differ in their digits alone, as a training prints them, ``SAME`` are kept. Then they and
+    def __missing__(self, code: int) -> int | None:
+        self[code] = kept = code if chr(code).isalpha() else None
+        return kept
+
+
+class _Lines:
+    """Looks at what a program without a framework prints, logs or writes, as long as that takes little time.
+
+    Of lines whose words are the same, as a training prints them, ``SAME`` are kept. Then they and
     all further ones go to ``stepscope.launch.plain``, which is loaded for them.
     """
 
@@ -146,26 +154,53 @@ class _Lines:
         self._builtins, self._now, self._lock = builtins, monotonic, allocate_lock()
         self._pid = os.getpid()
         self._digits = {ord(digit): None for digit in "0123456789.+-e"}
+        self._signs = _Signs()
         self._shapes: dict[str, int] = {}
         self._kept: list[str] = []
         self._take: Callable[[str], None] | None = None
         self.told: Any = None
         """The object of ``stepscope.launch.plain`` that takes the lines; None while it is not loaded."""
         self.bare = builtins.print
+        self._streams: list[tuple[Any, Callable[..., Any]]] = []
         self.print = self._watched()
         builtins.print = self.print
 
     def _watched(self) -> Callable[..., None]:
         now, look, call = self._now, self._look, self.bare
         rest, skipped = 0.0, 0
+        prints = False
 
         def print(*values: Any, **options: Any) -> None:  # noqa: A001  replaces the function of this name
-            nonlocal skipped
+            nonlocal skipped, prints
+            prints = True
             call(*values, **options)
+            prints = False
             if now() < rest:
                 skipped += 1
             else:
                 look(values, options.get("file"))
+
+        def watch(stream: Any) -> None:
+            original = getattr(stream, "write", None)
+            if original is None or not hasattr(stream, "__dict__"):
+                return
+
+            def write(text: Any) -> Any:
+                nonlocal skipped
+                result = original(text)
+                if prints:
+                    return result
+                if now() < rest:
+                    skipped += 1
+                else:
+                    look((text,))
+                return result
+
+            stream.write = write
+            self._streams.append((stream, write))
+
+        watch(sys.stdout)
+        watch(sys.stderr)
 
         def pause(until: float) -> None:
             nonlocal rest
@@ -204,8 +239,16 @@ class _Lines:
     def off(self) -> None:
         """Look at nothing any more."""
         self.pause(float("inf"))
+        self.leave_streams()
         if self._builtins.print is self.print:
             self._builtins.print = self.bare
+
+    def leave_streams(self) -> None:
+        """Give the streams their own ``write`` back, unless somebody else has replaced it since."""
+        for stream, write in self._streams:
+            if stream.__dict__.get("write") is write:
+                del stream.write
+        self._streams.clear()
 
     def _text(self, value: Any) -> str:
         if type(value) is str:
@@ -225,7 +268,7 @@ class _Lines:
         self._kept.append(text)
         if len(self._kept) > self.KEPT:
             del self._kept[0]
-        if shape == text or not shape.strip() or "." not in text:
+        if shape == text or "." not in text or not (shape := shape.translate(self._signs)):
             return
         if len(self._shapes) > self.KEPT:
             self._shapes.clear()
