@@ -77,20 +77,22 @@ def on_calls(module: nn.Module, listener: Marks) -> Removable:
         if kind.__call__ is not nn.Module.__call__:  # one of its own, or somebody has wrapped it
             return before_forward(module, listener.called)
         known = _told[kind] = {}
-        kind.__call__ = _telling(known)  # type: ignore[method-assign]
+        kind.__call__ = _telling(kind, known)  # type: ignore[method-assign]
     elif id(module) in known and known[id(module)][0]() is module:  # by another run
         return before_forward(module, listener.called)
     known[id(module)] = weakref.ref(module), weakref.ref(listener)
     return _Told(module)
 
 
-def _telling(listeners: dict[int, tuple[weakref.ref[nn.Module], weakref.ref[Marks]]]) -> Callable[..., Any]:
-    """Return a ``__call__`` that tells of calls, but not while they are being compiled."""
+def _telling(
+    kind: type[nn.Module], listeners: dict[int, tuple[weakref.ref[nn.Module], weakref.ref[Marks]]]
+) -> Callable[..., Any]:
+    """Return a ``__call__`` for a class that tells of calls, but not while they are being compiled."""
 
     def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807  replaces this method
         if not is_dynamo_compiling():
             tell_call(listeners, self)
-        return nn.Module.__call__(self, *args, **kwargs)
+        return super(kind, self).__call__(*args, **kwargs)  # a class below may have another parent, too
 
     return __call__
 

@@ -83,6 +83,24 @@ def test_a_class_that_calls_in_its_own_way_and_a_second_run_get_hooks():
     assert not first.hears(lambda: net(X))
 
 
+class Doubling:
+    def __call__(self, *args, **kwargs):
+        return 2 * super().__call__(*args, **kwargs)
+
+
+class Both(Net, Doubling, nn.Module):
+    """Its own parents call it in turn, whatever the class before them has been given."""
+
+
+def test_a_class_below_is_called_through_all_of_its_parents():
+    net, both, listener = Net(), Both(), Listener()
+    expected = both(X)
+    assert torch.equal(expected, 2 * both.forward(X))
+    handle = on_calls(net, listener)
+    assert torch.equal(both(X), expected)
+    handle.remove()
+
+
 @pytest.mark.filterwarnings("ignore:`torch.jit")
 def test_compilers_compile_the_module_as_without_us():
     net, listener = Net(), Listener()
