@@ -51,17 +51,18 @@ class ProcessorWaits:
         self._before: dict[str, int] | None = None
         self._begun, self._since = math.inf, -math.inf
 
-    def read(self, now: float, *, last: bool = False) -> dict[str, float]:
+    def read(self, now: float, *, trains: bool, last: bool = False) -> dict[str, float]:
         """Return a reading by its tag if one is due; nothing at the first call, from which the first begins.
 
         Args:
             now: Steady time in seconds.
+            trains: The run has steps. Without, readings are not made closer for the sake of short runs.
             last: No later one comes.
         """
         self._begun = min(self._begun, now)
         elapsed_s = now - self._since
-        apart_s = min(max(FIRST_SECS, (now - self._begun) / DENSE), REPORT_SECS)
-        if elapsed_s < (min(LAST_SECS, apart_s) if last else apart_s):
+        apart_s = min(max(FIRST_SECS, (now - self._begun) / DENSE), REPORT_SECS) if trains else REPORT_SECS
+        if elapsed_s < (LAST_SECS if last and trains else apart_s):
             return {}
         self._since = now
         waits: dict[str, int] = {}

@@ -214,7 +214,7 @@ class WriterTasks:
             log.writes
             and not log.is_stuck
             and log.spool.has_room(now)
-            and (waits := self._waits.read(now, last=last))
+            and (waits := self._waits.read(now, trains=self._steps.done > 0, last=last))
         ):
             self._intake.record_readings(waits)
 

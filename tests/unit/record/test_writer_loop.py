@@ -104,9 +104,6 @@ def test_writing_out_is_as_rare_as_asked(fake, time):
 def test_an_idle_run_writes_nothing_but_its_heartbeat(fake, time):
     run = fake()
     run.turn()
-    for secs in (60, 0.5):  # readings are closer together before
-        time.pass_(secs)
-        run.turn()
     flushes = run.writers[0].flushes
     for _ in range(16):
         time.pass_(0.25)
@@ -115,7 +112,7 @@ def test_an_idle_run_writes_nothing_but_its_heartbeat(fake, time):
     for _ in range(8):
         time.pass_(0.25)
         run.turn()
-    assert len(run.writers[0].series("stepscope/overhead_ratio")) == 2
+    assert len(run.writers[0].series("stepscope/overhead_ratio")) == 1
 
 
 def test_flushing_every_n_steps_asks_for_it(fake):
