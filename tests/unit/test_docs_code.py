@@ -222,6 +222,8 @@ def test_the_code_of_a_page_runs_and_prints_what_it_says(page, tmp_path):
 def test_what_is_shown_is_compared_with_what_is_printed():
     printed = "high   input-bound: waits 4.09 ms of 4.28 ms in a.py:8 slow_loader\n  do: make it cheaper\n"
     assert not_printed("high input-bound: waits 3 ms of 12.5 ms in a.py:17 slow_loader\n", printed) == []
+    queued = "waits 4 ms (96%; 179 µs more wait for a processor); a step takes 1 ms on a free processor"
+    assert not_printed("waits 3 ms (90%); a step takes 2 ms", queued) == []
     assert not_printed("high input-bound: …\n\ndo: make it cheaper", printed) == []
     assert not_printed("  do: make it dearer\n", printed) == ["  do: make it dearer"]
     assert not_printed("high input-bound: waits\n", printed) == ["high input-bound: waits"]

@@ -1,5 +1,5 @@
 # steps: 45
-# series: Loss
+# series: Loss, PDE, BC
 # Physics-informed network for the heat equation: Adam first, then L-BFGS.
 import torch
 from torch import nn

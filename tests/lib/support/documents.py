@@ -51,13 +51,18 @@ POWER = "\u00d710[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+"
 NUMBER = rf"\d[\d.,]*(?:{POWER})?"
 
 
+QUEUED = re.compile(r"; [\d.,]+ \w?s more wait for a processor(?=\))| on a free processor")
+"""What advice adds about a step that waited for a processor."""
+
+
 def not_printed(said: str, printed: str) -> list[str]:
     """Return the lines of a page's output that a program did not print.
 
     Numbers stand for any number, as they differ from run to run, and "…" for anything; the amount of space
-    between words does not matter. Lines may have been printed between them.
+    between words does not matter. Lines may have been printed between them. How long a busy machine keeps a
+    step waiting does not matter, either.
     """
-    lines = [" ".join(line.split()) for line in printed.splitlines()]
+    lines = [" ".join(QUEUED.sub("", line).split()) for line in printed.splitlines()]
     return [line for line in said.splitlines() if line.strip() and not any(map(_as_printed(line), lines))]
 
 
