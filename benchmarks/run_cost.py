@@ -45,7 +45,6 @@ class Installed:
         owners.append(torch.utils.data.dataloader._BaseDataLoaderIter)
         before = [(owner, dict(vars(owner))) for owner in owners]
         pytorch.install(torch)
-        self._classes: dict[type, Any] = {}
         self._changed = [
             (owner, name, old[name], new)
             for owner, old in before
@@ -59,8 +58,6 @@ class Installed:
         self._hooks += [optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks]
         for module in training.model.modules():
             self._hooks += [module._forward_pre_hooks, module._forward_hooks]
-            if "__call__" in vars(type(module)):
-                self._classes[type(module)] = vars(type(module))["__call__"]
 
     def put(self, *, there: bool) -> None:
         """Put it in or take it out."""
@@ -68,11 +65,6 @@ class Installed:
             return
         for owner, name, old, new in self._changed:
             setattr(owner, name, new if there else old)
-        for kind, call in self._classes.items():
-            if there:
-                kind.__call__ = call  # type: ignore[method-assign]
-            else:
-                del kind.__call__
         if there:
             for hooks, ours in zip(self._hooks, self._ours, strict=True):
                 hooks.update(ours)

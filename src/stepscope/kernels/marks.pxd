@@ -29,7 +29,6 @@ cdef class Marks:
     cdef public bint copies
     cdef public int left
 
-    cpdef called(self, object module, object inputs)
     cpdef backward_begins(self, object outputs)
     cpdef backward_ended(self)
 

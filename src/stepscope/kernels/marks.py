@@ -193,20 +193,6 @@ class Marks:
             self.phases.backward_ended()
 
 
-def tell_call(listeners: dict[int, tuple[ref[Any], ref[Marks]]], module: Any) -> None:
-    """Tell whoever listens that a module is called.
-
-    Args:
-        listeners: By identity of a module: references to it, and to who is told of its calls.
-        module: The one that is called.
-    """
-    entry = listeners.get(id(module))
-    if entry is not None and entry[0]() is module:
-        listener = entry[1]()
-        if listener is not None:
-            Marks.called(listener, module, None)
-
-
 @cython.cclass
 class Switches:
     """Says whether the calls of a loop count, which each of them asks first.

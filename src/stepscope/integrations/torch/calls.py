@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import nn
-from torch.compiler import is_compiling, is_dynamo_compiling
+from torch.compiler import is_compiling
 from torch.utils.hooks import RemovableHandle
-
-from stepscope.kernels.marks import Marks, tell_call
 
 _nothing = nullcontext().__exit__
 """Takes a hook's arguments and returns None; a file that holds it can be read where Stepscope is missing."""
@@ -52,66 +49,6 @@ def before_forward(module: nn.Module, call: Callable[..., Any], **options: Any) 
 def after_forward(module: nn.Module, call: Callable[..., Any], **options: Any) -> RemovableHandle:
     """Have a function called after each call of a module; options are those of PyTorch's hook."""
     return module.register_forward_hook(ModuleHook(call), **options)
-
-
-class Removable(Protocol):
-    """A handle of a hook."""
-
-    def remove(self) -> None:
-        """Take the hook off."""
-
-
-_told: dict[type[nn.Module], dict[int, tuple[weakref.ref[nn.Module], weakref.ref[Marks]]]] = {}
-"""Modules whose calls their class tells, by identity, and who listens. Nothing here keeps either alive."""
-
-
-def on_calls(module: nn.Module, listener: Marks) -> Removable:
-    """Have ``listener.called`` called before each call of a module, through ``__call__`` of its class.
-
-    If a module has a hook of any kind, PyTorch asks at each of its calls for hooks of every kind, which takes
-    ten times as long as this.
-    """
-    kind = type(module)
-    known = _told.get(kind)
-    if known is None:
-        if kind.__call__ is not nn.Module.__call__:  # one of its own, or somebody has wrapped it
-            return before_forward(module, listener.called)
-        known = _told[kind] = {}
-        kind.__call__ = _telling(kind, known)  # type: ignore[method-assign]
-    elif id(module) in known and known[id(module)][0]() is module:  # by another run
-        return before_forward(module, listener.called)
-    known[id(module)] = weakref.ref(module), weakref.ref(listener)
-    return _Told(module)
-
-
-def _telling(
-    kind: type[nn.Module], listeners: dict[int, tuple[weakref.ref[nn.Module], weakref.ref[Marks]]]
-) -> Callable[..., Any]:
-    """Return a ``__call__`` for a class that tells of calls, but not while they are being compiled."""
-
-    def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807  replaces this method
-        if not is_dynamo_compiling():
-            tell_call(listeners, self)
-        return super(kind, self).__call__(*args, **kwargs)  # a class below may have another parent, too
-
-    return __call__
-
-
-class _Told:
-    """The handle of a module whose calls its class tells.
-
-    Args:
-        module: The module.
-    """
-
-    def __init__(self, module: nn.Module) -> None:
-        self._kind, self._key = type(module), id(module)
-
-    def remove(self) -> None:
-        """Tell of its calls no more; give the class back if it tells of no others."""
-        known = _told.get(self._kind)
-        if known is not None and known.pop(self._key, None) is not None and not known:
-            del self._kind.__call__, _told[self._kind]
 
 
 def is_compiled(module: nn.Module) -> bool:

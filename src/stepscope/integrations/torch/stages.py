@@ -21,13 +21,7 @@ from torch.utils.hooks import RemovableHandle
 
 from stepscope.integrations.guard import report_raised
 from stepscope.integrations.torch import backward
-from stepscope.integrations.torch.calls import (
-    Removable,
-    after_forward,
-    before_forward,
-    callable_modules,
-    on_calls,
-)
+from stepscope.integrations.torch.calls import after_forward, before_forward, callable_modules
 from stepscope.integrations.torch.completion import DeviceStages
 from stepscope.integrations.torch.updates import Joined
 from stepscope.kernels.marks import Marks, Phases
@@ -69,7 +63,7 @@ class StageMarks(Marks):
             steps.stages.device = timer
         first = None if model is None else next(model.parameters(), None)
         super().__init__(phases, first is not None and first.device.type not in ("cpu", "meta"))
-        self._learned: dict[int, Removable] = {}
+        self._learned: dict[int, RemovableHandle] = {}
         self._learning: list[RemovableHandle] = []
         self._depth = self._unseen = 0
         self._again = 1
@@ -122,7 +116,7 @@ class StageMarks(Marks):
             return
         self.called(module, inputs)
         if id(module) not in self._learned and module.training and torch.is_grad_enabled():
-            self._learned[id(module)] = on_calls(module, self)
+            self._learned[id(module)] = before_forward(module, self.called)
 
     def _leave(self, module: nn.Module, inputs: Any, output: Any) -> None:
         self._depth -= 1
