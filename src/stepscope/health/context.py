@@ -361,15 +361,14 @@ class Context:
 
     def scores_stand(self, until: float) -> bool:
         """Return whether scores of evaluations are known that never changed, though they could be better."""
-        perfect = {True: {0.0}, False: {1.0, 100.0}}
         scores = [
-            (set(values[: bisect_right(walls, until)]), perfect[stream.lower_is_better])
+            (set(values[: bisect_right(walls, until)]), stream.perfect)
             for stream, (walls, values) in self._held.items()
             if stream.role == "metric"
             and stream.lower_is_better is not None
             and bisect_right(walls, until) > STILL
         ]
-        return bool(scores) and all(len(values) == 1 and not values & best for values, best in scores)
+        return bool(scores) and all(len(values) == 1 and not values & {*best} for values, best in scores)
 
     def classifies(self, wall: float) -> bool:
         """Return whether a metric of a classifier was recorded before a time."""

@@ -23,6 +23,7 @@ from stepscope.health.rule import At, Rule
 from stepscope.health.series import Stream
 from stepscope.health.spikes import Spikes
 from stepscope.health.worth import severity_of
+from stepscope.names.roles import is_accuracy
 
 OFTEN = {"eval": 64, "train": 16, None: 16}
 """Points up to which rules look at each of them: evaluations are few."""
@@ -325,6 +326,14 @@ class RunFacts:
         """Return what is known of the series of one role of the same run and rank as a series."""
         stream = known.stream
         return [other for other in self.of(stream.run, role) if other.stream.rank == stream.rank]
+
+    def accuracies(self, run: str) -> list[float]:
+        """Return the level of each accuracy of a run, between 0 and 1; none of those in percent."""
+        return [
+            known.facts.level
+            for known in self.of(run, "metric")
+            if is_accuracy(known.stream.tag) and 0 <= known.facts.least[0] <= known.facts.most[0] <= 1
+        ]
 
     def training_loss(self, run: str) -> Known | None:
         """Return the main training loss: the first one, of another part of the run if this part has none.

@@ -39,6 +39,11 @@ class Stream:
     scale: float = 1.0
     lower_is_better: bool | None = None
 
+    @property
+    def perfect(self) -> tuple[float, ...]:
+        """The values of an evaluation at which nothing is left to gain."""
+        return (0.0,) if self.lower_is_better else (1.0, 100.0)
+
 
 def stream_of(
     tag: str,

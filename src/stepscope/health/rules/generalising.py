@@ -355,7 +355,7 @@ class ConstantOutput(Row):
             other
             for role in ("loss", "metric", "part_loss")
             for other in run.of(known.stream.run, role, "eval")
-            if other.facts.last not in ((0.0,) if other.stream.lower_is_better else (1.0, 100.0))
+            if other.facts.last not in other.stream.perfect
         ]
         return evaluated[:1] == [known] and all(
             other.facts.constant_since <= other.facts.first_step for other in evaluated

@@ -29,7 +29,6 @@ from stepscope.health.ring import median
 from stepscope.health.rule import thresholds
 from stepscope.health.rules.loss_not_decreasing import TINY_RATE
 from stepscope.health.series import Stream
-from stepscope.names.roles import is_accuracy
 from stepscope.text import levels, number, share
 
 MIN_POINTS = 16
@@ -157,12 +156,7 @@ class TwoSoftmaxes(Row):
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
-        facts, of_run = known.facts, known.stream.run
-        right = [
-            other.facts.level
-            for other in run.of(of_run, "metric")
-            if is_accuracy(other.stream.tag) and 0 <= other.facts.least[0] <= other.facts.most[0] <= 1
-        ]
+        facts, right = known.facts, run.accuracies(known.stream.run)
         if facts.finite < MIN_POINTS or not right:
             return None
         self.judged()

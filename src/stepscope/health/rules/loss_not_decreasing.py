@@ -16,9 +16,10 @@ from stepscope.health.looks import Known, Row, RunFacts, Seen
 from stepscope.health.noise import Floats, rise_chance, standard_error, step_noise, taken_back
 from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
-from stepscope.names.roles import is_accuracy
 from stepscope.text import number, share
 
+MIN_POINTS = 8
+"""Points in order, all of which fall by chance once in 40,000 times."""
 BLOCK, FEW = 20, 5
 """Points whose mean is a level, and whose median is one where points are an epoch or many steps apart."""
 EARLY, LONG, LAST = 120, 960, 3840
@@ -185,7 +186,7 @@ class LossNotDecreasing(Row):
         skipped = start.skipped // width
         steps, means, walls = steps[skipped:], means[skipped:], walls[skipped:]
         count = len(means)
-        if count < FEW + 3:
+        if count < MIN_POINTS:
             return None
         head = min(BLOCK, count)
         spacing = max((int(steps[head - 1]) - int(steps[0])) / (head - 1) / width, 1.0)
@@ -233,13 +234,11 @@ class LossNotDecreasing(Row):
             kind, limit = "climbs", limit_of(first, lowest)
             if not holds and not self._climbs(at, curve, limit):
                 return None
-        if holds and kind == "climbs":
-            return self._told(at, curve, start)
-        since = float(curve.walls[self._onset(curve)])
         # Evaluations that are as good as before tell of a harder task, as under attacks that grow.
-        if not holds and self.context.holds(since, at.wall):
+        if not holds and self.context.holds(float(curve.walls[self._onset(curve)]), at.wall):
             return None
-        start.kind, start.limit, start.fell = kind, limit, True
+        if not (holds and kind == "climbs"):
+            start.kind, start.limit, start.fell = kind, limit, True
         return self._told(at, curve, start)
 
     def _climbs(self, at: At, curve: _Curve, limit: float) -> bool:
@@ -328,11 +327,7 @@ class LossNotDecreasing(Row):
         """Say that loss and accuracy are those of a classifier that gives all its classes the same chance."""
         later = curve.levels[len(curve.levels) // 2 :]
         classes = round(exp(min(float(later[-1]), 20.0)))
-        right = [
-            other.facts.level
-            for other in run.of(at.stream.run, "metric")
-            if is_accuracy(other.stream.tag) and 0 <= other.facts.least[0] <= other.facts.most[0] <= 1
-        ]
+        right = run.accuracies(at.stream.run)
         # The best that can be learnt of two classes may be hardly better than guessing.
         if classes < 3 or not right or max(right) > CHANCES / classes:
             return None
