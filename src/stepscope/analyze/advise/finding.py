@@ -301,7 +301,8 @@ class Case:
     def cost_text(self) -> str:
         """``25.8 ms of 36.6 ms a step (70%)``, and how much longer it is by waits for a processor."""
         spent = time(self.worth.cost_ns / self.waited.count)
-        queued = f"; {time(self._queued_ns)} more wait for a processor" if self._is_queued else ""
+        queued_ns = (self.waited.wall_ns - self.waited.own_ns) / self.waited.count
+        queued = f"; {time(queued_ns)} more wait for a processor" if self._is_queued else ""
         return f"{spent} of {self.per_step(self.waited.own_ns)} ({most(self.cost_ratio)}{queued})"
 
     @property
@@ -321,15 +322,9 @@ class Case:
         return f"{'a step takes' if self.waited.marked else 'it takes'} {about} {left}{free}"
 
     @property
-    def _queued_ns(self) -> float:
-        """The part of a step that waited for a processor, and is not counted."""
-        return (self.waited.wall_ns - self.waited.own_ns) / self.waited.count
-
-    @property
     def _is_queued(self) -> bool:
-        """Whether a step reads longer with these waits, as other views show it."""
-        counted = self.waited.own_ns / self.waited.count
-        return time(counted) != time(counted + self._queued_ns)
+        """Whether a step reads longer with its waits for a processor, as other views show it."""
+        return time(self.waited.own_ns / self.waited.count) != time(self.waited.wall_ns / self.waited.count)
 
     @property
     def where(self) -> str:
