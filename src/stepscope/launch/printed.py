@@ -165,11 +165,12 @@ def take(text: Callable[[], str]) -> None:
         text: Returns it; may raise what the program's own objects raise.
     """
     try:
-        whole = COLOUR.sub("", text())
+        whole = text()
         if not process.counted or told.leads:  # the program itself says of which step a value is
             for line in whole.splitlines()[:MAX_LINES]:
                 told.line(line)
             return
+        whole = COLOUR.sub("", whole)
         values = values_of(whole)
         if not values and len(whole) <= MAX_LINES * MAX_LINE and whole.count("\n") <= MAX_LINES:
             found = [values_of(line) or told.table.values_of(line) for line in whole.splitlines()]
