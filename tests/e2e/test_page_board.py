@@ -56,6 +56,25 @@ def test_the_table_says_which_run_is_sick_and_of_what(opened):
     assert "Since step" in health.get_attribute("title")
 
 
+@pytest.mark.parametrize(("count", "told"), [(12, True), (13, False)])
+def test_of_few_runs_all_are_judged_though_a_small_screen_shows_some(
+    tmp_path, written, serve, watch, count, told
+):
+    for run in range(count):
+        losses = [float("nan") if run == 4 else 4.0 / (step + 1) for step in range(60)]
+        written(tmp_path / f"run{run:02d}", {"train/loss": losses})
+    page = watch(serve(tmp_path), HOME).page
+    page.set_viewport_size({"width": 1280, "height": 300})
+    strip = page.get_by_role("region", name="All runs")
+    strip.get_by_text("runs", exact=True).wait_for()
+    if told:
+        strip.get_by_text("0 of 12").wait_for()
+        assert "loss is not finite" in strip.inner_text()
+    else:
+        page.locator("td.health").filter(has_text=re.compile(r"\w")).first.wait_for()
+        assert "healthy" not in strip.inner_text()
+
+
 def test_columns_are_chosen_by_name_and_kept_in_the_address(opened):
     page = opened()
     page.ready()

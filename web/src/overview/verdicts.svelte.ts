@@ -1,4 +1,4 @@
-/** What the health rules say of each run of a list, asked one run after the other, those on the screen alone. */
+/** What the health rules say of each run of a list, asked one run after the other; of many those on the screen alone. */
 import { SvelteMap } from "svelte/reactivity";
 import type { RunSummary } from "../server/api";
 import { fetchFindings } from "../runs/findings";
@@ -7,6 +7,8 @@ import { verdictOf, type Verdict } from "./verdict";
 
 /** A run that grows, or of which there was no answer, is asked about again after so long. */
 const REST_MS = 15_000;
+/** Of so many runs all are judged, whether a small screen shows them or not: their sum is told. */
+export const JUDGED_TOGETHER = 12;
 
 const unanswered = (error: unknown): Verdict => ({
   text: "no answer",
