@@ -136,3 +136,16 @@ test("a list says the worst that is not over, else that a run is healthy, and on
   expect(some.text).toBe("nothing wrong found");
   expect(some.title).toContain("not judged: generalisation");
 });
+
+test.each([
+  ["yes", "not judged", true],
+  ["yes", "no", false],
+  ["not judged", "not judged", false],
+] as const)("of a run with the answers %s and %s nothing is wrong: %s", (learns, finite, isSound) => {
+  const coverage = [
+    { question: "learns", answer: learns, why: "" },
+    { question: "finite", answer: finite, why: "" },
+  ] as const;
+  expect(verdictOf(judged({ coverage: [...coverage] })).isSound).toBe(isSound);
+  expect(verdictOf(judged({ coverage: [...coverage], findings: [findingOf({})] })).isSound).toBeFalsy();
+});

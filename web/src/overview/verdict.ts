@@ -76,6 +76,8 @@ function healthTone(judged: RunFindings): Tone {
 export interface Verdict extends Phrase {
   /** More of it, for who points at it. */
   title: string;
+  /** Something was judged, and nothing is wrong. */
+  isSound?: boolean;
 }
 
 export function verdictOf(judged: RunFindings): Verdict {
@@ -90,7 +92,14 @@ export function verdictOf(judged: RunFindings): Verdict {
       finding: worst,
       title: `Since step ${count(worst.since_step)}: ${summaryOf(worst)}; ${more}`,
     };
-  return { text: judged.short, tone: "", title: `${judged.verdict}; ${more}` };
+  return {
+    text: judged.short,
+    tone: "",
+    title: `${judged.verdict}; ${more}`,
+    isSound:
+      judged.coverage.some(({ answer }) => answer === "yes") &&
+      judged.coverage.every(({ answer }) => answer !== "no"),
+  };
 }
 
 /** Checks that pass, findings, and what could not be judged; nothing before there is an answer. */
