@@ -93,8 +93,8 @@ class Compiled:
                 if self.differentiates_in_loop:
                     process.say(WITHIN.format(getattr(self, "__name__", "the compiled function")))
                 candidates.loop.step(self._first, self._ended, self._compiled_s)
-                # What was printed since belongs to the first call, which is known as a step only now.
-                process.record(printed.told.since(time() - (perf_counter() - self._ended)))
+                # The first call is known as a step only now.
+                process.record(printed.told.of_first_step(time() - (perf_counter() - self._ended)))
             candidates.loop.step(self._ended, ended, compilations.take())
         if not comes_back:
             self._first, self._compiled_s = begun, compilations.take()

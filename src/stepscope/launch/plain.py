@@ -7,6 +7,7 @@ recorded, too. Nothing else of such a training is known.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 TIMES = 3
 """How often a metric must have come, each time farther on, until its program counts as a training."""
+FIRST = (0, 1)
+"""Numbers that a program gives to the beginning of a training."""
 MAX_WAITING = 10_000
 """Values that are kept until then, the newest ones."""
 CHILD_SECS = 5.0
@@ -181,16 +184,22 @@ class Told:
             run.record(values, step, wall=wall)
         self._waiting, self._before = [], self._skipped()
 
-    def since(self, wall: float) -> dict[str, float]:
-        """Return the newest values that still wait, of those that were given after a time.
+    def of_first_step(self, since: float = math.inf) -> dict[str, float]:
+        """Return the newest values that wait and belong to the first step, if something else counts steps.
+
+        A program may evaluate its model before it trains, and prints so beside number 0 or 1. Larger numbers
+        are settings, such as ``epochs: 10, lr: 0.1``.
 
         Args:
-            wall: The time, in seconds since the epoch.
+            since: When the step began, in seconds since the epoch; all later values are the step's.
         """
         newest: dict[str, float] = {}
-        for values, _, at in self._waiting:
-            if at >= wall:
-                newest |= values
+        for values, step, at in self._waiting:
+            newest |= {
+                tag: value
+                for tag, value in values.items()
+                if at >= since or (step in FIRST and role_of(tag) in JUDGED)
+            }
         return newest
 
     def _end(self) -> None:

@@ -144,6 +144,7 @@ def _starts(run: Run, optimizer: Any) -> None:
     from stepscope.integrations.torch import watch
 
     process.measured()
+    run.scalars(printed.told.of_first_step(), run.step_counter.next)
     run.add_hook(FurtherModels())
     watch(_model_of(optimizer), optimizer, run)
 

@@ -251,8 +251,22 @@ def test_a_flood_of_lines_is_left_alone(looks, monkeypatch):
 def test_values_of_a_step_that_is_known_late_are_the_newest_since(run, told, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(plain.time, "time", lambda: now[0])
-    for line in ("epoch 1 loss 0.5", "epoch 2 loss 0.25", "epoch 2 acc 0.75"):
+    for line in ("epoch 2 loss 0.5", "epoch 3 loss 0.25", "epoch 3 acc 0.75"):
         now[0] += 1.0
         told.line(line)
-    assert told.since(102.0) == {"loss": 0.25, "acc": 0.75}
-    assert told.since(104.0) == {}
+    assert told.of_first_step(102.0) == {"loss": 0.25, "acc": 0.75}
+    assert told.of_first_step(104.0) == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("iter 0: train loss 4.57, val loss 4.58", {"train_loss": 4.57, "val_loss": 4.58}),
+        ("Epoch 1 | test accuracy 9.8%, lr 0.1", {"test_accuracy": 0.098}),
+        ("epochs: 10, loss weight: 0.5, lr: 0.1", {}),
+        ("lr 0.1, val loss 4.58", {}),
+    ],
+)
+def test_values_before_the_first_step_are_those_of_an_evaluation_at_the_beginning(run, told, line, values):
+    told.line(line)
+    assert told.of_first_step() == pytest.approx(values)
