@@ -237,8 +237,7 @@ def _case(activity: Purpose, waited: Waited) -> Case | None:
             "collate_ratio": workers.collate_ratio,
         }  # fmt: skip
     case = Case(waited, worth, evidence, lines[0] if lines else None, rows, chain, spans=spans)
-    bound = activity == Purpose.LOADING and _alone(waited) and _has_workers(case)
-    return replace(case, worth=replace(worth, how="bound")) if bound else case
+    return case.bounded(activity == Purpose.LOADING and _alone(waited))
 
 
 def without_gradients(waited: Waited, spans: Spans) -> dict[str, int]:

@@ -53,7 +53,8 @@ class Cause:
         least: Least gain as a share of the steps.
         limits: Further limits that the evidence passed.
         sure: Whether the named change saves this time. If that depends on what a profile does not hold, the
-            finding is worth knowing, ``info``, and its gain is what the change could save.
+            finding is worth knowing, ``info``, and its gain is a bound: what the change could save.
+        bound: Whether the change may leave some of this time, so that its gain is a bound, too.
         made: ``MADE`` or ``SET_UP`` if the line to change is that which made what is called, or set it up;
             ``ANEW`` if that happens in the steps; empty if it is the call itself. It may depend on the case.
         always: What is said even if its time is not in the profile; empty if nothing is.
@@ -76,6 +77,7 @@ class Cause:
     least: float = WORTH
     limits: Mapping[str, float] = field(default_factory=dict)
     sure: Callable[[Case], bool] = lambda case: True
+    bound: bool = False
     made: str | Callable[[Case], str] = ""
     always: str = ""
     width: int = 0
@@ -104,7 +106,8 @@ class Cause:
         if not worth_it:
             return
         ordered = sorted(worth_it, key=lambda case: -case.ratio)
-        worst = ordered[0]
+        sure = self.sure(ordered[0])
+        worst = ordered[0].bounded(self.bound or not sure)
         waited, worth = worst.waited, worst.worth
         evidence = {"rank": waited.rank, **worst.evidence, **self._made(worst)[0]}
         if waited.marked:
@@ -123,7 +126,7 @@ class Cause:
         short = label + self.say(worst)
         yield Finding(
             worst.rule or self.rule,
-            severity_of(worst.ratio) if self.sure(worst) else "info",
+            severity_of(worst.ratio) if sure else "info",
             f"{short}; {self.left(worst)}",
             evidence,
             {"gain_ratio": self.least, **self.limits},
@@ -198,7 +201,6 @@ class Selection:
         line: The line to change, if it is known otherwise.
         device: Work of devices that would go as well.
         waits: Whether it is the time of waits, so that none are taken off it.
-        bound: Whether the mend may leave some of this time, so that no more than it is saved.
     """
 
     spans: Spans
@@ -209,7 +211,6 @@ class Selection:
     line: Share | None = None
     device: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     waits: bool = False
-    bound: bool = False
 
 
 def on_each(
@@ -242,7 +243,6 @@ def _replayed(waited: Waited, selected: Selection) -> Case:
         worth = waited.whole(spans, queued=not selected.waits)
     else:
         worth = waited.worth(host={waited.lane: spans}, device=device, queued=not selected.waits)
-    worth = replace(worth, how="bound") if selected.bound else worth
     lines: list[Share] = []
     if selected.of_rows:
         lines = waited.lines(rows_spans(waited.trace, np.unique(rows)))

@@ -216,7 +216,6 @@ def too_many_threads(waited: Waited) -> Selection | None:
         rows_spans(trace, rows).intersect(waited.spans),
         {"threads": threads, "processors": processors},
         rows,
-        bound=True,
         line=set_at(waited, "torch.num_threads"),
     )
 
@@ -426,6 +425,7 @@ CAUSES: tuple[Cause, ...] = (
         ),
         {"": "use no more threads than processors: torch.set_num_threads(…), OMP_NUM_THREADS"},
         "there are as many processors as threads",
+        bound=True,
         formula=(
             "more threads of PyTorch than processors that the process may use, when the capture started; the "
             "gain is at most the time of the operators"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -286,6 +286,10 @@ class Case:
     chain: tuple[str, ...] = ()
     rule: str = ""
     spans: Spans | None = None
+
+    def bounded(self, bound: bool) -> Case:
+        """Return it with its gain as a bound, if it is one."""
+        return replace(self, worth=replace(self.worth, how="bound")) if bound else self
 
     @property
     def ratio(self) -> float:

@@ -236,4 +236,4 @@ def without(waited: Waited) -> Selection | None:
     first = top(trace, rows, trace.duration_ns[rows], count=1)[0]
     mostly = first[0] if first[1] >= HALF * trace.duration_ns[rows].sum() else ""
     evidence = {"operators_per_step": len(usual), "mostly": mostly}
-    return Selection(rows_spans(trace, rows), evidence, rows, bound=True)  # some of their values may be new
+    return Selection(rows_spans(trace, rows), evidence, rows)

@@ -560,6 +560,7 @@ HOST = Cause(
     limits={"cost_ratio": WORTH},
     withdrawn=f"the steps without it would not be {WORTH:.0%} shorter, or no device ran dry for that",
     sure=_is_own,
+    bound=True,  # less of the host's work is left, or the same work in less time
     formula=(
         "gain without the host's own time while the device is dry: on T and on threads that launch a "
         "tenth of the work or more, not counting the five activities above, waiting and the profiler. "

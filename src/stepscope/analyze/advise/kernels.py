@@ -362,8 +362,6 @@ def _optimizer(facts: Facts) -> list[Case | None]:
         worth = waited.but_one(whole, len(leaves), waited.own_parts(calls))
         # Its own work on the device is hidden by nothing else that it does: it costs what goes without it.
         worth = replace(worth, cost_ns=max(worth.cost_ns, worth.gain_ns))
-        if not waited.has_device:  # what a fused one does for each tensor on the host stays
-            worth = replace(worth, how="bound")
         evidence = {
             "operators_per_step": len(leaves) / waited.count,
             "optimizer_ns": round(spans.measure_ns / waited.count),
