@@ -70,7 +70,11 @@ def card_of_session(
     if not directories:
         return f"{ended}; nothing was recorded: {_why(words, session, printed)}"
     ends = _Ends(session, pid, status)
-    cards = [_card_of(Path(directory), ends, lasted, printed, profiled=profiled) for directory in directories]
+    started = time.time() - lasted
+    cards = [
+        _card_of(Path(directory), ends, started, lasted, printed, profiled=profiled)
+        for directory in directories
+    ]
     card = max(cards, key=lambda candidate: candidate.steps)
     others = [other for other in cards if other is not card]
     if not others:
@@ -161,7 +165,9 @@ def _place_of(finding: dict[str, Any]) -> tuple[str, ...]:
     return (f"{Path(str(file)).name}:{line}",) if file and line else ()
 
 
-def _card_of(directory: Path, ends: _Ends, lasted: float, printed: Sequence[str], *, profiled: bool) -> Card:
+def _card_of(
+    directory: Path, ends: _Ends, started: float, lasted: float, printed: Sequence[str], *, profiled: bool
+) -> Card:
     causes, missing = _causes(directory) if profiled else ([], [])
     with Log(directory, cache=False) as log:
         log.refresh()
@@ -189,7 +195,7 @@ def _card_of(directory: Path, ends: _Ends, lasted: float, printed: Sequence[str]
         median_s=steps.median_s,
         slowest_s=steps.slowest_s,
         slowest_step=steps.slowest_step,
-        parts_s=steps.parts_of(lasted),
+        parts_s=steps.parts_of(lasted, started),
         findings=by_cost([*causes, *(report.verdict.findings if report else ())]),
         health=report.outcome if report else "",
         covered=report.coverage if report else (),
@@ -273,5 +279,6 @@ def _times(ranks: Ranks) -> tuple[StepSums, list[str]]:
     spent = table.durations_s[at[known], 0].astype(np.float64)
     stages = {name: spent[:, column] for column, name in enumerate(table.stages) if name not in STAGES}
     waits, times = steps.data_wait_s[chosen][known], steps.step_time_s[chosen][known]
-    sums.add_columns(numbers[known], times.astype(np.float64), waits.astype(np.float64), stages)
+    walls = steps.wall[chosen][known]
+    sums.add_columns(numbers[known], walls, times.astype(np.float64), waits.astype(np.float64), stages)
     return sums, [] if sums.steps else ["the steps: none was completed"]

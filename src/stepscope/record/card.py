@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import re
 import sys
@@ -51,7 +52,8 @@ RUN, SAID, PYTHON = "run-", "said", "python-"
 number.
 """
 _announced = itertools.count()
-OUTSIDE, REST, UNDIVIDED = "outside steps", "rest of the step", "not divided"
+BEFORE, OUTSIDE = "before the first step", "outside steps"
+REST, UNDIVIDED = "rest of the step", "not divided"
 SESSION = "STEPSCOPE_RUN_SESSION"
 """Variable that names the folder in which processes under ``stepscope run`` note their runs."""
 OWNER = "STEPSCOPE_CARD"
@@ -212,7 +214,7 @@ class Card:
         return f"{duration(self.waited_s)} for a processor, {threads}: {why}"
 
     def _speed(self) -> str:
-        within = sum(self.parts_s.values()) - self.parts_s.get(OUTSIDE, 0.0)
+        within = sum(seconds for name, seconds in self.parts_s.items() if name not in (BEFORE, OUTSIDE))
         rate = self.steps / within if within > 0 else 0.0
         pace = f"{number(rate)} steps/s" if rate >= 1 or not rate else f"{duration(1 / rate)} a step"
         return (
@@ -262,21 +264,25 @@ class StepSums:
         slowest_s: The longest of them.
         slowest_step: Its number.
         data_known: Whether the wait for data was measured in any step.
+        begun: When the first of them began, in seconds since the epoch.
     """
 
     def __init__(self) -> None:
-        self.steps, self.seconds = 0, 0.0
+        self.steps, self.seconds, self.begun = 0, 0.0, math.inf
         self.parts_s: dict[str, float] = {}
         self.slowest_s, self.slowest_step = 0.0, 0
         self.data_known = False
         self._times: list[float] = []
         self._stride = 1
 
-    def add(self, step: int, seconds: float, waited: float, stages: Iterable[tuple[str, float]]) -> None:
+    def add(
+        self, step: int, wall: float, seconds: float, waited: float, stages: Iterable[tuple[str, float]]
+    ) -> None:
         """Take a step.
 
         Args:
             step: Its number.
+            wall: When it ended, in seconds since the epoch.
             seconds: Its time.
             waited: Its wait for data, NaN if that is not known.
             stages: Names and seconds of its marked stages.
@@ -288,6 +294,8 @@ class StepSums:
             if len(self._times) >= MAX_TIMES:
                 del self._times[1::2]
                 self._stride *= 2
+        if not self.steps:
+            self.begun = wall - seconds
         self.steps += 1
         self.seconds += seconds
         if seconds > self.slowest_s:
@@ -305,6 +313,7 @@ class StepSums:
     def add_columns(
         self,
         steps: NDArray[np.int64],
+        walls: NDArray[np.float64],
         seconds: NDArray[np.float64],
         waited: NDArray[np.float64],
         stages: Mapping[str, NDArray[np.float64]],
@@ -313,6 +322,7 @@ class StepSums:
 
         Args:
             steps: Their numbers.
+            walls: When they ended, in seconds since the epoch.
             seconds: Their times.
             waited: Their waits for data, NaN where that is not known.
             stages: Seconds of their marked stages, NaN where there are none.
@@ -320,9 +330,11 @@ class StepSums:
         import numpy as np
 
         ended = seconds >= 0
-        steps, seconds, waited = steps[ended], seconds[ended], waited[ended]
+        steps, walls, seconds, waited = steps[ended], walls[ended], seconds[ended], waited[ended]
         if not len(steps):
             return
+        if not self.steps:
+            self.begun = float(walls[0] - seconds[0])
         slowest = int(seconds.argmax())
         if seconds[slowest] > self.slowest_s:
             self.slowest_s, self.slowest_step = float(seconds[slowest]), int(steps[slowest])
@@ -355,12 +367,19 @@ class StepSums:
         times = sorted(self._times)
         return times[len(times) // 2] if times else None
 
-    def parts_of(self, duration_s: float) -> dict[str, float]:
-        """Return seconds by stage; the rest of the duration is outside the steps."""
+    def parts_of(self, duration_s: float, started: float) -> dict[str, float]:
+        """Return seconds by stage; the rest of the duration is before the first step or outside the steps.
+
+        Args:
+            duration_s: From the beginning to the end.
+            started: The beginning, in seconds since the epoch.
+        """
         last = [name for name in (UNDIVIDED, REST) if name in self.parts_s]
         first = [name for name in self.parts_s if name not in last]
         outside = max(duration_s - self.seconds, 0.0)
-        return {name: self.parts_s[name] for name in (*first, *reversed(last))} | {OUTSIDE: outside}
+        before = min(max(self.begun - started, 0.0), outside) if self.steps else 0.0
+        parts = {name: self.parts_s[name] for name in (*first, *reversed(last))}
+        return parts | {BEFORE: before, OUTSIDE: outside - before}
 
     @property
     def unknown(self) -> list[str]:
@@ -402,7 +421,7 @@ class Tally:
         for step, row in rows:
             if row.ended:
                 stages = zip(names[1:], row.spent[1:], strict=False)
-                self.steps.add(step, row.seconds, row.waited, stages)
+                self.steps.add(step, row.wall, row.seconds, row.waited, stages)
 
     def take(
         self, tag: str, steps: NDArray[np.int64], values: NDArray[np.float64], walls: NDArray[np.float64]

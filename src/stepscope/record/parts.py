@@ -295,7 +295,7 @@ def _show_card(info: AttemptInfo, hooks: Hooks, tally: Tally, place: str, direct
             median_s=steps.median_s,
             slowest_s=steps.slowest_s,
             slowest_step=steps.slowest_step,
-            parts_s=steps.parts_of(lasted),
+            parts_s=steps.parts_of(lasted, info.started),
             findings=by_cost(findings),
             best=tally.best(place),
             unknown=unknown,

@@ -12,7 +12,18 @@ import pytest
 import stepscope as ss
 from stepscope.health.coverage import Covered
 from stepscope.health.finding import Finding
-from stepscope.record.card import DATA_WAIT, MAX_LINES, MAX_TIMES, OUTSIDE, OWNER, Best, Card, StepSums, Tally
+from stepscope.record.card import (
+    BEFORE,
+    DATA_WAIT,
+    MAX_LINES,
+    MAX_TIMES,
+    OUTSIDE,
+    OWNER,
+    Best,
+    Card,
+    StepSums,
+    Tally,
+)
 from stepscope.record.waits import CPU_WAIT
 
 NAN = float("nan")
@@ -109,18 +120,21 @@ def test_a_stream_that_fails_does_not_matter(tmp_path, terminal, monkeypatch):
 
 def test_the_parts_sum_to_the_duration():
     sums = StepSums()
-    sums.add(0, 2.0, 0.5, [("forward", 1.0), ("evaluation", 0.25)])
-    sums.add(1, 1.0, NAN, [])
-    parts = sums.parts_of(10.0)
+    sums.add(0, 105.0, 2.0, 0.5, [("forward", 1.0), ("evaluation", 0.25)])
+    sums.add(1, 106.0, 1.0, NAN, [])
+    parts = sums.parts_of(10.0, 101.0)
     assert parts == {
         "data": 0.5,
         "forward": 1.0,
         "evaluation": 0.25,
         "rest of the step": 0.25,
         "not divided": 1.0,
-        OUTSIDE: 7.0,
+        BEFORE: 2.0,
+        OUTSIDE: 5.0,
     }
     assert sum(parts.values()) == 10.0
+    late, early = sums.parts_of(10.0, 90.0), sums.parts_of(10.0, 104.0)
+    assert (late[BEFORE], late[OUTSIDE], early[BEFORE]) == (7.0, 0.0, 0.0)
     assert (sums.slowest_s, sums.slowest_step) == (2.0, 0)
 
 
@@ -136,25 +150,28 @@ def test_shares_sum_to_a_hundred(parts):
 def test_columns_of_steps_give_the_sums_of_single_steps():
     rng = np.random.default_rng(0)
     seconds, waited = rng.uniform(0, 2, 500), rng.uniform(0, 1, 500)
+    walls = 100.0 + np.arange(500)
     stages = {name: rng.uniform(-0.2, 0.8, 500) for name in ("forward", "backward")}
     for values, some in ((seconds, 7), (waited, 3), (stages["forward"], 5)):
         values[::some] = np.nan
     single, many = StepSums(), StepSums()
     for at in range(500):
-        single.add(at, seconds[at], waited[at], [(name, each[at]) for name, each in stages.items()])
-    many.add_columns(np.arange(500), seconds, waited, stages)
+        single.add(
+            at, walls[at], seconds[at], waited[at], [(name, each[at]) for name, each in stages.items()]
+        )
+    many.add_columns(np.arange(500), walls, seconds, waited, stages)
     assert many.parts_s == pytest.approx(single.parts_s)
-    for name in ("steps", "slowest_s", "slowest_step", "data_known", "median_s"):
+    for name in ("steps", "slowest_s", "slowest_step", "data_known", "median_s", "begun"):
         assert getattr(many, name) == getattr(single, name)
     assert many.seconds == pytest.approx(single.seconds)
-    many.add_columns(np.arange(0), np.empty(0), np.empty(0), {})
+    many.add_columns(np.arange(0), np.empty(0), np.empty(0), np.empty(0), {})
     assert many.steps == single.steps
 
 
 def test_the_median_of_many_steps():
     sums = StepSums()
     for step in range(5 * MAX_TIMES):
-        sums.add(step, 1.0 if step % 10 else 9.0, NAN, [])
+        sums.add(step, 100.0 + step, 1.0 if step % 10 else 9.0, NAN, [])
     assert sums.median_s == 1.0
     assert sums.steps == 5 * MAX_TIMES
 
