@@ -219,7 +219,7 @@ def test_axe_finds_nothing(opened, axe):
 
 
 def test_importance_says_which_key_the_loss_goes_with_and_what_chance_would_give(opened, files):
-    page = opened("#/overview?board=importance")
+    page = opened("#/overview?board=configurations")
     table = page.get_by_role("group", name="Importance of config keys")
     table.wait_for()
     rate, optimizer = (table.get_by_role("row").filter(has_text=key) for key in ("lr", "optimizer"))
@@ -227,7 +227,7 @@ def test_importance_says_which_key_the_loss_goes_with_and_what_chance_would_give
     assert "\u22121.00" in rate.inner_text()
     assert "0.1, median 17" in rate.inner_text()
     assert "no clearer than chance" in optimizer.inner_text()
-    head = page.inner_text(".importance .head")
+    head = page.inner_text(".importance")
     assert "8 configurations of 8 runs, each key alone; 1 run without a finite value left out" in head
     rows = files.table(files.save(page, page, "Importance for train/loss", "CSV, every key"))
     assert [row["key"] for row in rows] == ["lr", "optimizer"]
@@ -238,7 +238,7 @@ def test_importance_says_which_key_the_loss_goes_with_and_what_chance_would_give
 
 
 def test_importance_of_few_runs_is_not_told(opened):
-    page = opened("#/overview?board=importance&q=optimizer:adam").page
+    page = opened("#/overview?board=configurations&q=optimizer:adam").page
     page.get_by_text("No importance can be computed: fewer than 8 configurations").wait_for()
     assert page.get_by_role("group", name="Importance of config keys").count() == 0
 

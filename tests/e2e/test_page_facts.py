@@ -270,7 +270,7 @@ def test_nor_in_a_sweep_in_completions_in_changes_or_in_answers_to_sql(sweep_and
     for reading in ("last", "best", "min", "max"):
         stated.look(f"overview?read={reading}")
         watched.open(f"#/overview?read={reading}&board=configurations")
-        page.get_by_text("configurations of", exact=False).wait_for()
+        page.get_by_text("configurations of", exact=False).first.wait_for()
         page.get_by_text(f"{READ[reading]} of", exact=False).wait_for()
         stated.collect(f"configurations, {reading}")
     watched.open("#/text?rail=1")

@@ -10,7 +10,6 @@ import stepscope as ss
 WHY = "the disk of the logs is away"
 VIEWS = {
     "configurations": "overview?board=configurations",
-    "importance": "overview?board=importance",
     "findings": "overview?q=run:a",
     "completions": "text",
     "pictures": f"media?q=run:{LONG}",

@@ -141,7 +141,6 @@ def test_which_rank_is_slow(training, first_screen):
 
 def test_which_setting_matters(sweep_of_seeds, first_screen):
     _, page = first_screen(sweep_of_seeds)
-    page.get_by_role("button", name="Importance", exact=True).click()
     rows = page.get_by_role("group", name="Importance of config keys").get_by_role("row")
     rows.filter(has_text="width").get_by_text("no clearer than chance").wait_for(timeout=PATIENCE_MS)
     assert "median" in rows.filter(has_text="lr").inner_text()
@@ -213,8 +212,6 @@ def test_the_last_image(training, first_screen):
 
 def test_the_band_over_seeds(sweep_of_seeds, first_screen):
     watched, page = first_screen(sweep_of_seeds)
-    page.get_by_role("button", name="Configurations", exact=True).click()
-    page.get_by_role("button", name="Draw mean and band").click(timeout=PATIENCE_MS)
     drawn = "c => c.chart === 'train/loss' && c.lines.length === configurations"
     watched.wait(
         f"configurations => window.__stepscope_test?.charts().some({drawn})", len(RATES) * len(WIDTHS)

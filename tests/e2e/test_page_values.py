@@ -159,7 +159,7 @@ def test_on_a_phone_a_finding_is_said_whole_and_importance_fits(tmp_path, writte
     assert said.bounding_box()["height"] > 4 * 16, "a case of more than three lines"
     assert said.evaluate("one => one.scrollHeight <= one.clientHeight + 1")
     assert page.locator("main").bounding_box()["height"] > 844 / 2
-    page.open("#/overview?board=importance")
+    page.open("#/overview?board=configurations")
     table = page.get_by_role("group", name="Importance of config keys")
     table.get_by_role("row").filter(has_text="learning_rate").wait_for()
     assert table.evaluate("one => one.scrollWidth <= one.clientWidth")

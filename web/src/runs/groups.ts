@@ -14,6 +14,8 @@ export interface Grouping {
   pattern: string | null;
   /** Why the regex is none; then no run has a group. */
   error: string | null;
+  /** The groups in their order; absent: in that of their names. */
+  order?: readonly string[];
 }
 
 /** Reads a grouping: config keys with commas between them, or `~` and a regex over names, its groups joined. */
@@ -63,7 +65,11 @@ export function grouped(families: readonly Family[], grouping: Grouping): [strin
     if (members) members.push(family);
     else groups.set(name, [family]);
   }
-  return [...groups].sort(([a], [b]) => Number(a === NO_GROUP) - Number(b === NO_GROUP) || byValue(a, b));
+  const places = new Map(grouping.order?.map((name, place) => [name, place]));
+  const placeOf = (name: string): number => places.get(name) ?? places.size;
+  return [...groups].sort(
+    ([a], [b]) => Number(a === NO_GROUP) - Number(b === NO_GROUP) || placeOf(a) - placeOf(b) || byValue(a, b),
+  );
 }
 
 /** Numbers by size, other names as people expect. */

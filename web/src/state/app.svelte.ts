@@ -4,7 +4,7 @@ import { EMPTY, applyChanges, type Catalog, type Family } from "../runs/catalog"
 import { Refused, fetchChanges } from "../server/client";
 import { GREY, SLOTS, assignSlots, slotStroke, strokesByValue, type Stroke } from "../theme/colour";
 import { differences, flatten } from "../runs/config";
-import { grouped, parseGrouping } from "../runs/groups";
+import { grouped, parseGrouping, type Grouping } from "../runs/groups";
 import { readHash, writeHash } from "../view/hash";
 import { changed, defaultView, isNavigation, type Change, type View } from "../view/view";
 import { ownChart } from "../series/own";
@@ -72,7 +72,9 @@ class App {
   );
   /** Charts that the user made. */
   own = $derived(this.view.charts.own.map((text) => ownChart(text, this.catalog.charts)));
-  grouping = $derived(parseGrouping(this.view.runs.groupBy));
+  /** The configurations of a sweep, while they stand for its runs. */
+  configurations = $state.raw<Grouping | null>(null);
+  grouping = $derived(parseGrouping(this.view.runs.groupBy) ?? this.configurations);
   /** Whether charts draw the means of groups. */
   means = $derived(
     this.grouping !== null && this.grouping.error === null && this.view.charts.band !== "each",

@@ -280,7 +280,7 @@ const COMPARE = {
 };
 
 /** "": the configurations where runs repeat them, else the table. */
-export const BOARDS = ["", "table", "configurations", "importance", "scatter", "parallel", "matrix"] as const;
+export const BOARDS = ["", "table", "configurations", "scatter", "parallel", "matrix"] as const;
 export type Board = (typeof BOARDS)[number];
 export type ShownBoard = Exclude<Board, "">;
 
