@@ -116,6 +116,8 @@ class Telemetry:
         self._horizon: tuple[bool, int | None] = (False, None)
         self._stages = self._rests_after = 0
         self._group: str | None = None
+        self._marked: list[tuple[int, tuple[float, ...]]] = []
+        self._completed: list[tuple[int, tuple[float, ...]]] = []
         self._flushed_at = -math.inf
         self._news = self._ended = self._begun = False
         if steps.stages is not None:
@@ -276,23 +278,36 @@ class Telemetry:
         stages = self._steps.stages
         if stages is None:
             return
+        ended = stages.take()  # before the stages are counted: each of these has its number by then
         rested = stages.rested_s
         known = len(stages.order), stages.group, rested.index(max(rested))
         if known != (self._stages, self._group, self._rests_after):
             (self._stages, self._group, self._rests_after), self._news = known, True
         if not self._stages:
-            stages.take()
             return
-        for step, spent in stages.take():
-            row = self._rows.get(step)
-            if row is not None:
-                row.spent = spent
-                # A pause is no part of the step's time, but other ranks may have waited meanwhile.
-                row.seconds += sum(spent[stage] for stage in stages.pauses if stage < len(spent))
-        for step, completed in stages.device.take() if stages.device is not None else ():
-            row = self._rows.get(step)
-            if row is not None:
+        timed, self._marked = self._timed([*self._marked, *ended])
+        for row, spent in timed:
+            row.spent = spent
+            # A pause is no part of the step's time, but other ranks may have waited meanwhile.
+            row.seconds += sum(spent[stage] for stage in stages.pauses if stage < len(spent))
+        if stages.device is not None:
+            timed, self._completed = self._timed([*self._completed, *stages.device.take()])
+            for row, completed in timed:
                 row.completed = completed
+
+    def _timed(
+        self, parts: list[tuple[int, tuple[float, ...]]]
+    ) -> tuple[list[tuple[TelemetryRow, tuple[float, ...]]], list[tuple[int, tuple[float, ...]]]]:
+        """Return the rows of steps with their parts, and the parts of steps whose times are not taken yet.
+
+        A step may end after the numbers were taken, so its parts come first. Times come in the order of the
+        steps: what precedes a step that has one was written or dropped, and waits for nothing.
+        """
+        rows = [self._rows.get(step) for step, _ in parts]
+        known = [at for at, row in enumerate(rows) if row is not None and row.ended]
+        ahead = parts[known[-1] + 1 :] if known else parts
+        timed = [(row, parts[at][1]) for at in known if (row := rows[at]) is not None]
+        return timed, [part for part in ahead[-MAX_WAITING:] if part[0] not in self._written]
 
     def retry_now(self) -> None:
         """Try to write again at once, because the user asked for it."""

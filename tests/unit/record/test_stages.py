@@ -309,6 +309,38 @@ def test_a_process_without_steps_writes_no_file_of_stages(tmp_path):
     assert not (tmp_path / "a" / "ranks").exists()
 
 
+@pytest.mark.parametrize("logs", [False, True])
+@pytest.mark.parametrize("pause", [False, True])
+def test_a_step_that_ends_after_the_numbers_were_taken_keeps_its_stages(steps, tmp_path, logs, pause):
+    """The training thread goes on while the other one writes."""
+    counter, clock = steps
+    telemetry = Telemetry(str(tmp_path), Role(), 1, 1.7e9, counter, Problems())
+    work = counter.stages.number("work")
+    if pause:
+        counter.stages.pauses.add(work)
+
+    def take(tag, step, value):
+        telemetry.take(tag, np.array([step]), np.array([value]), np.array([1.7e9 + step]))
+
+    for step in range(3):
+        counter.begin(clock.now)
+        telemetry.look()
+        if logs:
+            take("loss", step, 0.5)
+        counter.stages.mark(work)
+        clock.now += 2.0
+        counter.stages.mark(0)
+        clock.now += 1.0
+        counter.end(clock.now)
+        assert telemetry.flush(float(step))
+        take(STEP_TIME, step, 1000.0 if pause else 3000.0)
+    assert telemetry.end("finished", None, 1.7e9, 9.0)
+    telemetry.close()
+    table = Ranks(str(tmp_path)).stages()
+    assert table.stages == ["work", "rest"]
+    assert table.durations_s[:, 0] == pytest.approx(np.array([[2.0, 1.0]] * 3), rel=1e-4)
+
+
 def test_a_process_that_becomes_a_rank_keeps_no_file_of_the_only_one(tmp_path):
     telemetry = Telemetry(str(tmp_path), Role(), 1, 1.7e9, Steps(), Problems())
     telemetry.take(STEP_TIME, np.array([0]), np.array([5.0]), np.array([1.7e9]))
