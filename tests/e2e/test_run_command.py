@@ -460,7 +460,7 @@ def test_the_lines_that_take_the_time_and_the_gradient(command, program, tmp_pat
     [path] = (tmp_path / "runs" / "a").glob("*tfevents*")
     series = {each.tag: each.step.tolist() for each in EventFile(path).read().scalars}
     assert series["gradients/weight/norm"] == [0, 50]
-    assert len(series["gradients/norm"]) > 10
+    assert {0, 50} < set(series["gradients/norm"])  # how many more depends on what one costs here
     assert not any(tag.startswith("weights/") for tag in series)
 
 
