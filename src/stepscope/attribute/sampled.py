@@ -430,14 +430,17 @@ class Sampled:
         ]
         return [Share(line, total, rows, "") for line, total, rows in lines if line is not None]
 
-    def of_line(self, line: SourceLine) -> Spans:
-        """Return the time in which a line was the innermost of the user's own code."""
+    def of_line(self, line: SourceLine, calls: str = "") -> Spans:
+        """Return the time in which a line was the innermost of the user's own code, and called a function."""
         frames = [
             number
             for number, text in enumerate(self.samples.frames)
             if line_of(self._frames.shown(text)) == line
         ]
-        return self.where_stack(np.isin(self._frames.innermost, frames))
+        chosen = np.isin(self._frames.innermost, frames)
+        for at in np.flatnonzero(chosen & bool(calls)).tolist():
+            chosen[at] = self._callee(int(self._frames.innermost[at]), at) == calls
+        return self.where_stack(chosen)
 
     def made(self, line: SourceLine, calls: str) -> list[Made]:
         """Return the objects that a line calls and whose making is known; of one call if it is among them.
@@ -481,12 +484,16 @@ class Sampled:
         """
         time_ns: dict[str, int] = {}
         for stack, length in zip(stacks.tolist(), covered.tolist(), strict=True):
-            frames = self.samples.stacks[stack]
-            at = len(frames) - 1 - frames[::-1].index(frame)
-            name = _callee(self.samples.frames[frames[at + 1]]) if at + 1 < len(frames) else ""
+            name = self._callee(frame, stack)
             time_ns[name] = time_ns.get(name, 0) + length
         first = max(time_ns, key=lambda name: time_ns[name])
         return first if 2 * time_ns[first] >= sum(time_ns.values()) else ""
+
+    def _callee(self, frame: int, stack: int) -> str:
+        """Return the function that a frame of a stack called, "" if it called none."""
+        frames = self.samples.stacks[stack]
+        at = len(frames) - 1 - frames[::-1].index(frame)
+        return _callee(self.samples.frames[frames[at + 1]]) if at + 1 < len(frames) else ""
 
     def worker_lines(self, spans: Spans, *, most: int = MOST_LINES) -> list[Share]:
         """Return the user's lines that loader workers ran in some time, summed over them, most time first."""

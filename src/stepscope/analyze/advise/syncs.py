@@ -13,9 +13,12 @@ from stepscope.analyze.advise.remedy import framework_of
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.analyze.dependencies import Bound
 from stepscope.analyze.views.measure import owners
+from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
-from stepscope.attribute.source_lines import responsible
+from stepscope.attribute.purpose import BRANCH_OF, Branch, Purpose
+from stepscope.attribute.sampled import READS
+from stepscope.attribute.source_lines import Share, responsible
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.table import READING
 from stepscope.text import most, often
@@ -74,8 +77,6 @@ def _on_host(facts: Facts, waited: Waited) -> Case | None:
     if not len(rows):
         return None
     spans = around(trace, rows)
-    worth = waited.worth(host={waited.lane: spans})
-    worth = waited.but_one(worth, len(rows), waited.own_parts(spans))
     # Reads are shorter than the time between samples; where none hits one, some lie between two of a loop.
     lines = waited.lines(spans) or waited.lines(around(trace, rows, apart_ns=_APART_NS))
     evidence = {
@@ -83,7 +84,33 @@ def _on_host(facts: Facts, waited: Waited) -> Case | None:
         "reads_per_step": len(rows) / waited.count,
         "calls": _calls(facts, rows),
     }
-    return Case(waited, worth, evidence, lines[0] if lines else None, rows, spans=spans)
+    called = _called(waited, lines[0], spans) if lines else Spans.empty()
+    spans = spans.union(called)
+    worth = waited.worth(host={waited.lane: spans})
+    # Of a call that is left out, no read is left.
+    worth = waited.but_one(worth, np.inf if len(called) else len(rows), waited.own_parts(spans))
+    if len(called):
+        evidence["read_by"] = lines[0].calls
+    case = Case(waited, worth, evidence, lines[0] if lines else None, rows, spans=spans)
+    return case.bounded(len(called) > 0)
+
+
+def _called(waited: Waited, line: Share, spans: Spans) -> Spans:
+    """Return the time of the library's function that reads for a line, nothing if the line reads itself.
+
+    The program can leave out the call, not the reads in it, unless the function runs the model, too: then
+    more of its time is the model's than that of reads.
+    """
+    if waited.sampled is None or not line.calls or READS.search(f"<call of {line.calls}>"):
+        return Spans.empty()
+    called = waited.sampled.of_line(line.line, line.calls).intersect(waited.spans)
+    trace, mine = waited.trace, waited.operators_in_steps
+    branch = BRANCH_OF[attribution(trace).purpose[mine]]
+    linked = trace.forward[trace.forward >= 0]
+    forward = attribution(trace).purpose[mine] == Purpose.FORWARD
+    model = mine[(branch == Branch.MODEL) & (~forward | np.isin(mine, linked))]
+    ran = rows_spans(trace, model).intersect(called)
+    return called if ran.measure_ns < spans.intersect(called).measure_ns else Spans.empty()
 
 
 def reads(waited: Waited) -> Ints:
@@ -134,7 +161,8 @@ def _say(case: Case) -> str:
         count = case.evidence["syncs_per_step"]
         return f"the host waits for the device {often(count)} {unit}{case.where}, and what follows comes late"
     count = case.evidence["reads_per_step"]
-    return f"values are read one by one, {count:,.0f} {unit}, for {case.cost}"
+    taken = "by a call that takes" if "read_by" in case.evidence else "for"
+    return f"values are read one by one, {count:,.0f} {unit}, {taken} {case.cost}"
 
 
 _SHAPED = re.compile(r"^aten::(?:nonzero|masked_select|_?unique\w*|repeat_interleave)")
@@ -170,6 +198,7 @@ SYNCS = Cause(
     withdrawn=f"the steps would not be {WORTH:.0%} shorter if these calls did not wait",
     formula=(
         "gain if calls that wait for the device did not wait; without an accelerator, gain without "
-        "all reads of single values (`.item()`, `float()`) but one a step"
+        "all reads of single values (`.item()`, `float()`) but one a step; if a library's function reads "
+        "them and runs none of the model for longer, without the call of it"
     ),
 )
