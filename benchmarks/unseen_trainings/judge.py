@@ -87,6 +87,16 @@ ANSWERS: dict[str, set[str]] = {
     "summed_sensors": {"loss-summed", "exploding-gradient", "update-scale", "poor-initialization"},
     "decays_away": {"loss-not-decreasing", "evaluation-collapsed", "worse-than-best", "never-learned"},
     "sees_the_answer": {"evaluation-collapsed", "worse-than-best", "evaluation-unlike-training"},
+    "padding_counts": {"constant-output", "class-imbalance", "never-learned", "evaluation-unlike-training"},
+    "target_never_synchronised": {"never-learned", "return-collapsed", "loss-not-decreasing", "plateau"},
+    "mixed_when_evaluated": {"evaluation-unlike-training"},
+    "backbone_is_frozen": {"unchanged-tensor", "gradient-stopped"},
+    "stepped_twice": {"learning-rate", "schedule-too-fast"},
+    "critic_runs_away": {"values-diverge", "loss-part-diverges", "loss-not-decreasing"},
+    "learns_wrong_labels": {"overfitting", "overtraining"},
+    "average_without_buffers": {"evaluation-unlike-training", "constant-output"},
+    "tiles_without_warmup": {"loss-not-decreasing", "learning-rate", "exploding-gradient", "never-learned"},
+    "only_training_improves": {"overfitting", "overtraining", "evaluation-unlike-training"},
 }
 """The rules that name the cause of each planted fault."""
 
