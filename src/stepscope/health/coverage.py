@@ -59,6 +59,7 @@ QUESTIONS: dict[Question, tuple[str, ...]] = {
         "posterior-collapse",
         "entropy-collapsed",
         "return-collapsed",
+        "values-diverge",
     ),
     "generalises": (
         "overfitting",

@@ -46,6 +46,7 @@ ROLES: dict[str, str] = {
     "metric": "metrics, as train/accuracy",
     "entropy": "the entropy of a policy, as train/entropy",
     "reward": "returns of episodes, as rollout/ep_rew_mean",
+    "value_estimate": "estimates of returns, as train/q_mean",
     "setting": "settings that change in steps, as curriculum/stage, fold or seq_len",
     "expert_load": "shares of tokens of the experts, as router/LAYER/load/EXPERT",
     "attention_logit": "largest attention logits, as attention/LAYER/logit_max",
@@ -114,6 +115,8 @@ _TABLE: list[tuple[str, str]] = [
     (r"(?:.*/)?(?:updates?|updates/global)[_/](?:l2_)?norm", "update_norm"),
     (r"weights/(?P<layer>.+)/(?:l2_)?norm", "weight_norm"),
     (r"weights/(?P<layer>[^/]+)", "weight_norm"),
+    (r"(?:params?|parameters?)/(?P<layer>.+)/(?:l2_)?norm", "weight_norm"),
+    (r"(?:params?|parameters?)/(?P<layer>[^/]+\.(?:weight|kernel))", "weight_norm"),
     (r"(?:.*/)?(?:weights?|params?|parameters?)_(?:l2_)?norm", "weight_norm"),
     (r"(?:activations/)?(?P<layer>.+)/fraction_of_zero_values", "zeros"),
     (r"activations/(?P<layer>.+)/zeros?_ratio", "zeros"),
@@ -163,6 +166,8 @@ _TABLE: list[tuple[str, str]] = [
     (r"optimizer/left_out/(?P<layer>.+)", "left_out"),
     (r"(?:.*/)?(?:policy_|action_)?entropy", "entropy"),
     (rf"(?:.*/)?(?:{_OF_EPISODES}_)*(?:rew|rewards?|returns?)(?:_mean|_avg)?", "reward"),
+    (r"(?:.*/)?(?:q|v|qf?\d?|values?)_(?:values?_)?(?:mean|avg|max|values?|estimates?)", "value_estimate"),
+    (r"(?:.*/)?(?:mean|avg|average|max)_(?:q|v|q_values?|values?)", "value_estimate"),
     (METRIC, "metric"),
 ]  # fmt: skip
 LAYERED = frozenset(role for pattern, role in _TABLE if "?P<layer>" in pattern)

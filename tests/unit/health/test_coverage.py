@@ -51,7 +51,7 @@ CASES = {
     "steps that became longer, by whose work is not known": (
         {**SERIES, "speed/step_time_ms": (STEPS, np.where(STEPS < 600, 100, 400) + (STEPS % 2))},
         "",
-        "nothing is wrong now; not judged: step times",
+        "nothing wrong found; not judged: step times",
     ),
     "a metric that was NaN for a while": (
         {

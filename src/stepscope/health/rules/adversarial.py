@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from stepscope.health.facts import CHANCE, Facts
@@ -227,4 +229,51 @@ class ReturnCollapsed(Row):
         return Seen(text, {"level": own.level, "best": best, "first": first}, since)
 
 
-ROWS = (DiscriminatorWon, PosteriorCollapse, EntropyCollapsed, ReturnCollapsed)
+class ValuesDiverge(Row):
+    """Compares estimates of returns with the largest return that an episode had.
+
+    An estimate can be larger only if episodes end long before what is to come counts no more.
+    """
+
+    id = "values-diverge"
+    title = "Values run away"
+    severity = "medium"
+    formula = (
+        "the estimated values of a policy are above factor * the largest absolute return of an episode, and "
+        "the last quarter above all before"
+    )
+    source = "van Hasselt 2018, arXiv 1812.02648 (values beyond what can be earned); the factor: ours"
+    window = "within a quarter of the points so far"
+    chance = "none from noise: a return has no more than all of its rewards"
+    fewest = "16 points of an estimate and of a return"
+    roles = ("value_estimate", "reward")
+    leads = ("value_estimate",)
+    needs = ("value_estimate", "reward")
+    explains = ("loss-part-diverges", "return-collapsed")
+    defaults = thresholds(factor=10)
+    action = (
+        "learn from a target network that follows slowly, with a discount below 1 and no bootstrap at the "
+        "end of an episode; take the smaller of two critics, lower the learning rate; if training multiplies "
+        "rewards, record them as they are learnt from"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        own = known.facts
+        returns = [
+            other for other in run.of(known.stream.run, "reward") if _OF_EPISODE.search(other.stream.tag)
+        ]
+        if own.finite < STRETCHES or not any(other.facts.finite >= STRETCHES for other in returns):
+            return None
+        self.judged()
+        largest = max(max(-other.facts.least[0], other.facts.most[0]) for other in returns)
+        limit, heights = self.limits["factor"] * largest, np.abs(levels(own, STRETCHES))
+        if not heights[-STRETCHES // 4 :].min() > max(limit, float(heights[: -STRETCHES // 4].max())):
+            return None
+        text = f"it is {number(own.level)}, and no return of an episode was above {number(largest)}"
+        values = {"level": own.level, "largest_return": largest}
+        return Seen(text, values, since_when(own, lambda values: np.abs(values) > limit))
+
+
+_OF_EPISODE = re.compile(r"return|(?:^|[/_])ep(?:isod\w*)?_", re.IGNORECASE)
+"""Names of what a whole episode brought; a reward alone may be that of a step."""
+ROWS = (DiscriminatorWon, PosteriorCollapse, EntropyCollapsed, ReturnCollapsed, ValuesDiverge)

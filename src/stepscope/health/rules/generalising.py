@@ -29,6 +29,7 @@ from stepscope.health.ring import median
 from stepscope.health.rule import At, thresholds
 from stepscope.health.rules.loss_not_decreasing import TINY_RATE
 from stepscope.health.series import Stream
+from stepscope.names.roles import without_split
 from stepscope.names.splits import split_tag
 from stepscope.text import number, share
 
@@ -149,7 +150,7 @@ class EvaluationUnlike(Row):
         facts = known.facts
         if facts.finite < 5:
             return None
-        if known.stream.role == "loss":
+        if known.stream.role == "loss" or _is_trained_for(known, run):
             return self._far(known, run)
         return self._perfect(known, run) or self._gains_nothing(known, run)
 
@@ -215,6 +216,12 @@ class EvaluationUnlike(Row):
                     # Training on inputs that are mixed or cropped is harder than the evaluation.
                     return Seen(text, {"first": facts.first, "train": best}, facts.first_step, "low")
         return None
+
+
+def _is_trained_for(known: Known, run: RunFacts) -> bool:
+    """Return whether an evaluation measures what the training loss does, whatever that is called."""
+    training = run.training_loss(known.stream.run)
+    return training is not None and without_split(known.stream.tag) == without_split(training.stream.tag)
 
 
 def _gained(known: Known) -> bool:

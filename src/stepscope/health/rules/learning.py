@@ -37,6 +37,8 @@ WARM_UP = 10
 """First points, in which a warm-up may begin from next to nothing."""
 OCTAVES = 4
 """Means of a beginning that are compared at least: the last one is of eight points."""
+RESTS = 0.01
+"""Share of its largest below which a rate has come to its end."""
 SINGLE = 1e-3
 """In float32, ten times a value can be a little more than ten times."""
 BLOCK, MOST_BLOCKS = 50, 256
@@ -444,8 +446,8 @@ class LearningRate(Row):
     id = "learning-rate"
     title = "Learning-rate anomaly"
     formula = (
-        "negative or not finite; or 0 for zeros points, after it was not or while no rate of the run is "
-        "more; or, after the first 10 points, above factor * the point before and 1.5 * the largest so far"
+        "negative or not finite; 0 for zeros points, unlike before or other rates; above factor * the point "
+        "before and 1.5 * the largest; or it fell to nothing and rises as it fell"
     )
     source = "trainpulse (10 * in one step); the schedule: ours"
     window = "at the point, for 0 at the hundredth in a row, or a quarter of the points so far later"
@@ -474,6 +476,34 @@ class LearningRate(Row):
             text = f"the learning rate has been 0 for {still:,} points"
             return Seen(text, {"value": 0.0, "points": still}, facts.constant_since)
         return self._jump(known)
+
+    def see_end(self, known: Known, run: RunFacts) -> Seen | None:
+        """Look as before, and at the whole schedule: one that rises again may be about to fall again."""
+        return self.see(known, run) or self._mirrored(known)
+
+    def _mirrored(self, known: Known) -> Seen | None:
+        """Return that a rate came to nothing and rises the way it fell: its schedule went on past its end."""
+        steps, rates = known.stage.curve
+        least = int(rates.argmin()) if len(rates) else 0
+        after, peak = len(rates) - 1 - least, int(rates[: least + 1].argmax()) if least else 0
+        if min(least, after) < WARM_UP or after > least - peak or rates[least] > RESTS * rates[peak]:
+            return None
+        fell, rose = rates[least - after : least + 1][::-1], rates[least:]
+        near = SINGLE * rates[peak] + float(np.diff(rose).max())  # means of some points are no mirror
+        # A warm-up as long as the fall is one half of a cycle, which is meant to come again.
+        cycles = 4 * peak > least or (np.diff(rates[peak:least]) > 0).any()
+        if (
+            cycles
+            or rose[-1] < rates[peak] / 4
+            or (np.diff(rose) < 0).any()
+            or (np.abs(fell - rose) > near).any()
+        ):
+            return None
+        text = (
+            f"the learning rate fell from {number(fell[-1])} to {number(rates[least])} and rose to "
+            f"{number(rose[-1])} the way it fell: the schedule is stepped past its end"
+        )
+        return Seen(text, {"value": rose[-1], "least": rates[least]}, int(steps[least]), "medium")
 
     def urgent(self, known: Known, values: Floats) -> NDArray[np.bool_]:
         """Return which rates are impossible as the first ones, or far above the one before."""

@@ -14,6 +14,7 @@ from stepscope.health.facts import CHANCE, Facts
 from stepscope.health.finding import SEVERITIES, Severity
 from stepscope.health.looks import Known, Row, RunFacts, Seen
 from stepscope.health.noise import Floats, rise_chance, standard_error, step_noise, taken_back
+from stepscope.health.ring import median
 from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
 from stepscope.text import number, share
@@ -43,6 +44,8 @@ SPARSE = 10.0
 """Steps between points beyond which the loss may have fallen before the first point."""
 GUESSING, CHANCES = 0.01, 1.5
 """Share by which the loss of guessing, ln K, may be missed, and multiple of its accuracy, 1 / K."""
+FALLING = 0.1
+"""Chance of a fall of levels below which one may still go on."""
 LEARNT = 3.0
 """Standard errors by which a loss fell for certain, however little."""
 EVENLY = 0.5
@@ -153,6 +156,12 @@ class LossNotDecreasing(Row):
         return stream.role != "loss" or (stream.split == "train" and stream.lower_is_better is True)
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
+        return self._see(known, run)
+
+    def see_end(self, known: Known, run: RunFacts) -> Seen | None:
+        return self._see(known, run, ended=True)
+
+    def _see(self, known: Known, run: RunFacts, *, ended: bool = False) -> Seen | None:
         stream = known.stream
         # A part of a loss is judged if it is all of it.
         is_part = stream.role == "part_loss" and run.training_loss(stream.run) is not known
@@ -171,6 +180,9 @@ class LossNotDecreasing(Row):
         seen = self._rose(at, curve, start) if start.fell or curve.few else None
         if seen is None and not start.fell and not curve.resumed:
             seen = self._unmoved(at, curve, run) if curve.few else self._stuck(at, curve, start)
+        # A model that begins slowly guesses as well, until it does not; at the end it does no more.
+        if seen is None and not curve.few and len(curve.means) * curve.width >= (CERTAIN if ended else LONG):
+            seen = self._never_learnt(at, curve, run)
         if seen is not None:
             self.judged()
         else:
@@ -306,6 +318,16 @@ class LossNotDecreasing(Row):
         about = "" if idle is None else "rate"
         return Seen(text, {"value": level}, int(curve.steps[0]), severity, about=about)
 
+    def _never_learnt(self, at: At, curve: _Curve, run: RunFacts) -> Seen | None:
+        """Return that a loss came down to that of guessing, and falls no further."""
+        later = curve.levels[len(curve.levels) // 2 :]
+        guesses = self._guesses(at, curve, run)
+        if guesses is None or rise_chance(-later) < FALLING:
+            return None
+        severity, sign = guesses
+        text = f"the loss has come to {number(later[-1])} after {len(curve.means) * curve.width} points{sign}"
+        return Seen(text, {"value": float(later[-1])}, int(curve.steps[0]), severity)
+
     def _stands(self, at: At, curve: _Curve) -> tuple[Severity, str] | None:
         """Say that it does not fall, or evenly by next to nothing, if no score ever changes."""
         if not self.context.scores_stand(at.wall):
@@ -331,7 +353,9 @@ class LossNotDecreasing(Row):
         # The best that can be learnt of two classes may be hardly better than guessing.
         if classes < 3 or not right or max(right) > CHANCES / classes:
             return None
-        if (np.abs(later - log(classes)) > GUESSING * log(classes)).any():
+        # Guesses may be worse than this, if the rate is high, but no better.
+        apart = later / log(classes) - 1
+        if apart.min() < -GUESSING or median(apart) > GUESSING:
             return None
         sign = f", as if it guessed among {classes} classes, and the accuracy is {share(max(right))}"
         return "medium", sign
