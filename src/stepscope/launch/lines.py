@@ -196,25 +196,25 @@ def place_of(line: str) -> Place | None:
 @lru_cache(maxsize=1 << 10)
 def _place_in(shape: str) -> tuple[int | None, int | None, bool, bool]:
     """Return which runs of digits count epochs and steps in lines that differ in their digits alone."""
-    found: dict[str, int] = {}
+    places: dict[str, int] = {}
     runs = 0
 
     def take(kind: str, match: re.Match[str], group: str) -> None:
         if match[group] is not None:
-            found.setdefault(kind, len(_DIGITS.findall(shape[: match.start(group)])))
+            places.setdefault(kind, len(_DIGITS.findall(shape[: match.start(group)])))
 
     for match in _PLACE.finditer(shape):
         runs += len(_DIGITS.findall(match[0]))
         take("coarse" if match["coarse"] else "fine", match, "number")
         take("fine", match, "within")
-    named = bool(found)
+    named = bool(places)
     if not named and (bare := _BARE.match(shape)):
         take("coarse", bare, "coarse")
         for group in ("within", "fine", "first"):
             take("fine", bare, group)
-    if not found.keys() - {"coarse"} and (batch := _WITHIN.search(shape)):
+    if not places.keys() - {"coarse"} and (batch := _WITHIN.search(shape)):
         take("fine", batch, "within")
-    return found.get("coarse"), found.get("fine"), named, named and runs == len(_DIGITS.findall(shape))
+    return places.get("coarse"), places.get("fine"), named, named and runs == len(_DIGITS.findall(shape))
 
 
 class Table:
@@ -383,7 +383,7 @@ class _Fields:
             if word is None:
                 return None
             if word.lower() in _ABOUT:
-                return _named([each for each in self._words[:at] if each is not None])
+                return _named([word for word in self._words[:at] if word is not None])
         return None
 
 
@@ -427,11 +427,11 @@ def role_of(tag: str) -> str | None:
 
 def _name(words: list[str], length: int) -> str:
     """Return the name of a metric whose own name has some words: in a sentence, that and its part alone."""
-    told = words
+    chosen = words
     if len(words) > MAX_WORDS:
         before = [word for word in words[-length - 2 : -length] if word.lower() in WORDS]
-        told = [*before[-1:], *words[-length:]]
-    return "_".join(word for word in told if word.lower() not in _UNNAMED)
+        chosen = [*before[-1:], *words[-length:]]
+    return "_".join(word for word in chosen if word.lower() not in _UNNAMED)
 
 
 def _part_of(words: list[str]) -> str | None:

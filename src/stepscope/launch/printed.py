@@ -128,20 +128,20 @@ def watch_bars() -> None:
 
 
 def _watch_bar(bar: Any, name: str, line: Callable[..., str] | None) -> None:
-    found = vars(bar).get(name) if isinstance(bar, type) else None
-    if found is None:
+    attribute = vars(bar).get(name) if isinstance(bar, type) else None
+    if attribute is None:
         return
-    original = getattr(found, "__func__", found)
+    original = getattr(attribute, "__func__", attribute)
 
     @wraps(original)
-    def told(self: Any, *arguments: Any, **named: Any) -> Any:
+    def watched(self: Any, *arguments: Any, **named: Any) -> Any:
         with telling:
             result = original(self, *arguments, **named)
         if line is not None and wanted():
             take(lambda: line(*arguments, **named))
         return result
 
-    setattr(bar, name, classmethod(told) if isinstance(found, classmethod) else told)
+    setattr(bar, name, classmethod(watched) if isinstance(attribute, classmethod) else watched)
 
 
 def _text(text: Any = "", *_: Any, s: Any = "", desc: Any = "", **__: Any) -> str:
@@ -173,9 +173,9 @@ def take(text: Callable[[], str]) -> None:
         whole = COLOUR.sub("", whole)
         values = values_of(whole)
         if not values and len(whole) <= MAX_LINES * MAX_LINE and whole.count("\n") <= MAX_LINES:
-            found = [values_of(line) or told.table.values_of(line) for line in whole.splitlines()]
-            values = {name: value for each in found for name, value in each.items()}
-            for name in [name for name in values if sum(name in each for each in found) > 1]:
+            lines = [values_of(line) or told.table.values_of(line) for line in whole.splitlines()]
+            values = {name: value for line in lines for name, value in line.items()}
+            for name in [name for name in values if sum(name in line for line in lines) > 1]:
                 del values[name]  # nobody knows of which step each is
         process.record(values)
     except Exception:  # noqa: BLE001  the program's own objects

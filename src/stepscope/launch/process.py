@@ -223,7 +223,7 @@ def settings() -> dict[str, Any]:
         for name, kind in SETTINGS.items()
         if hasattr(sys.modules.get(name), kind)
     )
-    found: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     frame: FrameType | None = sys._getframe(1)
     spaces = [vars(sys.modules["__main__"])]
     while frame is not None:
@@ -234,8 +234,8 @@ def settings() -> dict[str, Any]:
             if isinstance(value, kinds):
                 given = value if hasattr(type(value), "keys") else vars(value)
                 with suppress(Exception):  # a value that refers to what is not there
-                    found.update({str(name): given[name] for name in given})
-    return found
+                    merged.update({str(name): given[name] for name in given})
+    return merged
 
 
 process = Process()

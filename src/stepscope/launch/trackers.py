@@ -146,13 +146,13 @@ def _take(call: Call, given: Mapping[str, Any]) -> None:
     if call.settings:
         named = value if isinstance(value, Mapping) else {None: value}
         if isinstance(value, (list, tuple)):
-            named = {each.key: each.value for each in value}
+            named = {setting.key: setting.value for setting in value}
         process.describe({_joined(prefix, name): setting for name, setting in named.items()})
         return
     step = given.get(call.step)
     if isinstance(value, (list, tuple)):
-        for each in value:
-            _record({each.key: each.value}, getattr(each, "step", None))
+        for point in value:
+            _record({point.key: point.value}, getattr(point, "step", None))
     elif isinstance(value, Mapping):
         # A dot stands between the names of nested ones, as in W&B.
         _record({_joined(prefix, name): number for name, number in leaves(value, ".")}, step)

@@ -120,8 +120,8 @@ class _Signs(dict[int, "int | None"]):
     """Leaves letters alone in a text: bars and tables are drawn with all other signs."""
 
     def __missing__(self, code: int) -> int | None:
-        self[code] = kept = code if chr(code).isalpha() else None
-        return kept
+        self[code] = left = code if chr(code).isalpha() else None
+        return left
 
 
 class _Lines:
@@ -135,7 +135,7 @@ class _Lines:
     """How often a line must come before it counts as one of a training, and how many lines wait for that: the
     names of a table's columns stand before its values.
     """
-    SHARE, CREDIT, MOST = 0.02, 2.0, 0.001
+    SHARE, CREDIT, LOOK_SECS = 0.02, 2.0, 0.001
     """The share of the time that the looks may take, the seconds for which it may be saved, and the most
     seconds that a look counts: those that load something are rare.
     """
@@ -232,7 +232,7 @@ class _Lines:
         except Exception:  # noqa: BLE001  the program's own objects
             self.off()
         finally:
-            spent = min(self._now() - begun, self.MOST)
+            spent = min(self._now() - begun, self.LOOK_SECS)
             self.pause(max(self.rest(), begun - self.CREDIT) + spent / self.SHARE)
             self._lock.release()
 
