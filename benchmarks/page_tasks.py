@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--compare", action="store_true", help="two runs on Compare, not one on Scalars")
     arguments = parser.parse_args()
-    page = "compare" if arguments.compare else "scalars"
+    page = "compare?part=curves" if arguments.compare else "scalars"
     logdir, port = logs(2 if arguments.compare else 1, arguments.charts, 1000), free_port()
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as cache:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)

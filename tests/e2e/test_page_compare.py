@@ -44,14 +44,18 @@ def card(page, name):
 
 
 def test_two_runs_are_compared_at_the_cursor_that_all_charts_share(opened):
-    page = opened("#/compare?a=run:slow-0&b=run:fast-0&sm=0")
+    page = opened("#/compare?a=run:slow-0&b=run:fast-0&sm=0&part=curves")
     page.ready()
     loss = card(page, "train/loss")
-    last = [2 / (1 + rate * (STEPS - 1)) for rate in (0.1, 0.2)]
-    assert f"{last[0]:.3f}" in loss.inner_text()
-    assert f"{last[1]:.4f}" in loss.inner_text()
-    ratio = 100 * (last[1] - last[0]) / last[0]
-    assert f"{MINUS}{-ratio:.0f}" in loss.inner_text()
+    text = loss.inner_text()
+    first, last = map(int, re.search(r"mean of steps (\d+)\u2013(\d+)", text).groups())
+    assert STEPS / 2 <= first < last < STEPS
+    half = range(first, last + 1)
+    mean = [sum(2 / (1 + rate * step) for step in half) / len(half) for rate in (0.1, 0.2)]
+    shown = [float(value) for value in re.findall(r"^0\.\d+$", text, re.MULTILINE)]
+    assert shown == pytest.approx(mean, rel=0.02)
+    lead = page.get_by_role("region", name="Largest difference").inner_text()
+    assert f"mean of steps {first}\N{EN DASH}{last}:" in lead, "one window for the sentence and the cards"
     loss.get_by_role("img").focus()
     page.keyboard.press("Home")
     loss.get_by_text("step 0").wait_for()
@@ -86,7 +90,7 @@ def test_groups_show_the_mean_of_their_runs_and_how_many_there_are(opened):
 
 
 def test_curves_of_groups_are_means(opened):
-    watched = opened(GROUPS + "&sm=0")
+    watched = opened(GROUPS + "&sm=0&part=curves")
     watched.ready()
     lines = {line["run"]: line for line in watched.charts()["train/loss"]["lines"]}
     assert lines["A"]["y"][0] == pytest.approx(2.0005)
@@ -105,7 +109,7 @@ def test_the_largest_difference_beyond_the_spread_leads_and_says_how_it_is_known
             )
             writer.scalar("written_bytes", step * takes, step, 1.7e9 + step)
         writer.close()
-    page = watch(serve(tmp_path / "log", "--no-cache")).open("#/compare?a=run:fast&b=run:slow")
+    page = watch(serve(tmp_path / "log", "--no-cache")).open("#/compare?a=run:fast&b=run:slow&part=curves")
     lead = page.get_by_role("region", name="Largest difference")
     page.locator("[aria-label='Largest difference'][aria-busy='false']").wait_for()
     text = lead.inner_text()
@@ -123,7 +127,7 @@ def test_a_run_that_has_just_begun_is_compared_over_the_steps_that_it_has(tmp_pa
         for step in range(steps):
             writer.scalar("speed/step_time_ms", takes + 0.1 * (step % 2), step, 1.7e9 + step)
         writer.close()
-    page = watch(serve(tmp_path / "log", "--no-cache")).open("#/compare?a=run:whole&b=run:begun")
+    page = watch(serve(tmp_path / "log", "--no-cache")).open("#/compare?a=run:whole&b=run:begun&part=curves")
     page.locator("[aria-label='Largest difference'][aria-busy='false']").wait_for()
     text = page.get_by_role("region", name="Largest difference").inner_text()
     assert re.search(r"10\S* → 30\S* ms, .* times A, worse", text)
@@ -131,7 +135,7 @@ def test_a_run_that_has_just_begun_is_compared_over_the_steps_that_it_has(tmp_pa
 
 
 def test_steps_that_do_not_overlap_are_said_and_not_compared(opened):
-    watched = opened("#/compare?a=run:early&b=run:late")
+    watched = opened("#/compare?a=run:early&b=run:late&part=curves")
     watched.ready()
     loss = card(watched.page, "train/loss")
     assert "The steps of A and B do not overlap" in loss.inner_text()
@@ -165,7 +169,7 @@ def test_without_profiles_it_says_how_to_get_one(opened):
 
 
 def test_sides_are_chosen_swapped_and_linked_by_keyboard_alone(opened):
-    page = opened("#/compare")
+    page = opened("#/compare?part=curves")
     page.ready()
     page.get_by_label("Runs of A", exact=True).focus()
     page.keyboard.press("Control+a")
@@ -193,7 +197,7 @@ def test_sides_are_chosen_swapped_and_linked_by_keyboard_alone(opened):
 
 
 def test_a_side_without_runs_and_a_log_of_one_run_say_what_to_do(opened, tmp_path, serve, watch):
-    page = opened("#/compare?a=nothing").page
+    page = opened("#/compare?a=nothing&part=curves").page
     page.get_by_text("No run is on side A").wait_for()
     with ss.Run(tmp_path / "log" / "a") as run:
         run.scalar("loss", 1.0)
@@ -202,7 +206,7 @@ def test_a_side_without_runs_and_a_log_of_one_run_say_what_to_do(opened, tmp_pat
 
 
 def test_a_hostile_name_is_a_name(opened):
-    page = opened("#/compare")
+    page = opened("#/compare?part=curves")
     page.ready()
     name = HOSTILE.replace("/", "_")
     page.get_by_role("button", name=f"{name} on side B").click()
@@ -222,7 +226,7 @@ def test_sixty_runs_are_two_means(tmp_path, serve, watch):
         for step in range(40):
             writer.scalar("loss", float(at % 2 + step), step, 1.7e9 + step)
         writer.close()
-    watched = watch(serve(tmp_path / "log", "--no-cache"), "#/compare?a=a&b=b&sm=0")
+    watched = watch(serve(tmp_path / "log", "--no-cache"), "#/compare?a=a&b=b&sm=0&part=curves")
     watched.ready()
     assert "n 30 and 30" in card(watched.page, "loss").inner_text()
     assert {line["run"]: line["y"][0] for line in watched.charts()["loss"]["lines"]} == {"A": 0, "B": 1}
@@ -230,11 +234,11 @@ def test_sixty_runs_are_two_means(tmp_path, serve, watch):
 
 @pytest.mark.slow
 def test_axe_finds_nothing(opened, axe):
-    watched = opened(GROUPS)
+    watched = opened(GROUPS + "&part=curves")
     watched.ready()
     for part in ("Curves", "Figures", "Config", "Operations", "Findings"):
         watched.page.get_by_role("group", name="What is compared").get_by_role("button", name=part).click()
-        watched.wait(f"() => location.hash.includes('part={part.lower()}') || '{part}' === 'Curves'")
+        watched.wait(f"() => location.hash.includes('part={part.lower()}') || '{part}' === 'Figures'")
         watched.page.wait_for_timeout(300)
         axe(watched.page, part)
 
@@ -300,7 +304,7 @@ def test_only_what_is_beyond_the_spread_is_called_better_or_worse(tmp_path, serv
                 values.append(("final/accuracy", clear))
             writer.scalars(values, step, 1_700_000_000 + step)
         writer.close()
-    page = watch(serve(tmp_path), "#/compare?a=run:a&b=run:b")
+    page = watch(serve(tmp_path), "#/compare?a=run:a&b=run:b&part=curves")
     page.ready()
     for name in ("eval/loss", "checkpoint/written_bytes"):
         readout = card(page, name).or_(card(page, name.removesuffix("_bytes"))).first.locator(".readout")
@@ -330,7 +334,7 @@ def test_seeds_of_one_configuration_have_no_winner_however_far_they_are_apart(tm
         values = {"train/loss": [loss + 1 / (1 + step) for step in range(60)]}
         values["speed/step_time_ms"] = [10.0 + 10 * seed] * 60
         write(tmp_path / f"s{seed}", values, config={"lr": 0.1, "model": {"seed": seed}})
-    page = watch(serve(tmp_path), "#/compare?a=run:s0&b=run:s1")
+    page = watch(serve(tmp_path), "#/compare?a=run:s0&b=run:s1&part=curves")
     page.ready()
     lead = page.get_by_role("region", name="Largest difference")
     lead.get_by_text("Config differs in").wait_for()
@@ -349,7 +353,7 @@ def test_seeds_of_one_configuration_have_no_winner_however_far_they_are_apart(tm
 def test_a_difference_is_one_notation_and_its_verdict_is_whole_at_1280(tmp_path, serve, watch, write):
     write(tmp_path / "a", {"eval/loss": [1.0, 0.1]}, config={"lr": 0.1})
     write(tmp_path / "b", {"eval/loss": [2.0, 1.6]}, config={"lr": 0.1})
-    page = watch(serve(tmp_path), "#/compare?a=run:a&b=run:b")
+    page = watch(serve(tmp_path), "#/compare?a=run:a&b=run:b&part=curves")
     page.page.set_viewport_size({"width": 1280, "height": 800})
     strip = page.get_by_role("region", name="Both sides")
     word = strip.get_by_text("too few values to tell")
@@ -361,7 +365,7 @@ def test_a_difference_is_one_notation_and_its_verdict_is_whole_at_1280(tmp_path,
 
 
 def test_a_side_has_one_colour_in_the_rail_and_in_every_chart(opened):
-    page = opened("#/compare?a=run:slow-1&b=run:fast-1")
+    page = opened("#/compare?a=run:slow-1&b=run:fast-1&part=curves")
     page.ready()
     lines = {line["run"]: line["colour"] for line in page.charts()["train/loss"]["lines"]}
     fill = "one => one.querySelector('circle').getAttribute('fill')"
@@ -379,11 +383,11 @@ def test_all_seeds_are_offered_where_they_settle_the_question(tmp_path, serve, w
             write(tmp_path / f"lr{lr}-s{seed}", values, config={"lr": lr, "seed": seed})
     watched = watch(serve(tmp_path))
     lead = watched.page.get_by_role("region", name="Largest difference")
-    watched.open("#/compare?a=run:lr0.1-s0&b=run:lr0.3-s1")
+    watched.open("#/compare?a=run:lr0.1-s0&b=run:lr0.3-s1&part=curves")
     lead.get_by_text("do not settle it either").wait_for()
-    watched.open("#/compare?a=run:lr0.1-s0&b=run:lr0.1-s1")
+    watched.open("#/compare?a=run:lr0.1-s0&b=run:lr0.1-s1&part=curves")
     lead.get_by_text("runs of one configuration").wait_for()
-    watched.open("#/compare?a=run:lr0.1-s0&b=run:lr0.2-s1")
+    watched.open("#/compare?a=run:lr0.1-s0&b=run:lr0.2-s1&part=curves")
     lead.get_by_text(f"settle it: eval/loss {MINUS}49").wait_for()
     lead.get_by_role("button", name="Use all 3 seeds of each").click()
     watched.page.get_by_text("3 runs").nth(1).wait_for()

@@ -133,7 +133,8 @@ def test_a_chart_over_another_tag_has_its_x(opened, files, server):
 
 
 def test_both_sides_of_a_comparison(opened, files):
-    page = opened("#/compare?a=run:a&b=run:b&sm=0", "article[aria-label='train/loss'] .chart canvas")
+    shown = "article[aria-label='train/loss'] .chart canvas"
+    page = opened("#/compare?a=run:a&b=run:b&sm=0&part=curves", shown)
     card = page.get_by_role("article", name="train/loss")
     card.hover()
     assert {"A, a", "B, b"} <= set(files.texts(files.save(page, card, "train/loss", "SVG, as it looks")))

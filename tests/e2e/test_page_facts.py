@@ -197,7 +197,7 @@ def test_no_figure_stands_anywhere_with_another_value(logs, serve_long, watch):
         look(f"scalars?q=run:{run}")
     for part in ("curves", "figures"):
         look(f"compare?a=run:usual&b=run:slower&part={part}")
-    look("compare?a=run:usual&b=run:nan")
+    look("compare?a=run:usual&b=run:nan&part=curves")
     watched.page.get_by_text("is not finite since step 250").wait_for(timeout=JUDGED_MS)
     collect("a loss that is lost")
     for path in PROFILES:

@@ -8,7 +8,7 @@ LATENCY_MS = 150
 PAGES = {
     "overview?q=name:job": "aside.blame",
     "overview?q=name:a": "section[aria-label=Findings] .end",
-    "compare?a=name:a&b=name:b": ".sheet-of-panels canvas",
+    "compare?a=name:a&b=name:b&part=curves": ".sheet-of-panels canvas",
     "compare?a=name:a&b=name:b&part=figures": "table",
     "media?q=name:records": "section[aria-label^='Steps of'] img",
     "graph?q=name:a": ".box",

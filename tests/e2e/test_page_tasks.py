@@ -211,7 +211,7 @@ def test_the_last_image(training, first_screen):
 
 
 def test_the_band_over_seeds(sweep_of_seeds, first_screen):
-    watched, page = first_screen(sweep_of_seeds)
+    watched, _ = first_screen(sweep_of_seeds)
     drawn = "c => c.chart === 'train/loss' && c.lines.length === configurations"
     watched.wait(
         f"configurations => window.__stepscope_test?.charts().some({drawn})", len(RATES) * len(WIDTHS)

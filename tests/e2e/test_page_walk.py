@@ -41,8 +41,8 @@ VIEWS = {
     "difference": (f"profile?prof={OTHER}&show=diff&with={OWN}", ".difference svg"),
     "over time": (f"profile?prof={OWN}&show=history", "[role=grid] [role=row]"),
     "ranks": ("ranks?q=run:job", ".heat canvas"),
-    "compare": (COMPARED, "canvas"),
-    "compare figures": (f"{COMPARED}&part=figures", "table"),
+    "compare": (COMPARED, "table"),
+    "compare curves": (f"{COMPARED}&part=curves", "canvas"),
     "compare config": (f"{COMPARED}&part=config", "table"),
     "compare operations": (f"{COMPARED}&part=operations", "h2, .blank, p"),
     "compare findings": (f"{COMPARED}&part=findings", "section"),
@@ -219,7 +219,7 @@ def test_on_a_phone_nothing_is_beyond_the_screen_and_axe_finds_nothing(server, w
 
 PHONE = {
     "overview", "overview of one run", "scalars", "text", "graph", "profile", "timeline", "operations",
-    "difference", "ranks", "compare", "compare figures",
+    "difference", "ranks", "compare", "compare curves",
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import {
   lostOf,
   ordered,
   sharedOf,
+  windowOf,
   withoutLead,
 } from "./lead";
 import { verdictOf } from "./words";
@@ -273,4 +274,15 @@ describe("one configuration with other seeds", () => {
     const loss = track("loss", { tier: "learning" });
     expect(byChance(loss, judge(loss, a, a)!).delta.verdict).toBe("same");
   });
+});
+
+describe("the steps that a verdict is about", () => {
+  const [low, high] = [() => 1, () => 2];
+  it("are those of means of two runs; a bucket's middle may lie half a step beyond the last", () => {
+    const judged = judge(track("loss"), side(low), side(high))!;
+    expect([windowOf(judged), judged.ends]).toEqual(["mean of steps 160–310", [1, 1]]);
+    expect(windowOf({ ...judged, steps: [348, 659.5] })).toBe("mean of steps 348–659");
+  });
+  it("are the last that groups share: their means are read there", () =>
+    expect(windowOf(judge(track("loss"), side(low, low), side(high, high))!)).toBe("step 310"));
 });

@@ -1,5 +1,5 @@
 /** The difference of two sides that counts most: beyond the spread of the runs, or of the steps where each side is one run. */
-import { counted } from "../format/number";
+import { count, counted } from "../format/number";
 import type { MetricKind } from "../server/api";
 import { groupAt, overlapOf, valueAt, type SideLine, type Track } from "../runs/sidelines";
 import { deltaOf, type Delta, type Group, type Verdict } from "../series/reading";
@@ -20,6 +20,9 @@ export interface Judgement {
   a: number;
   b: number;
   delta: Delta;
+  sides: [Group, Group];
+  /** Ends of B − A: over the places compared of two runs, two standard errors about that of groups. */
+  ends: [number, number];
   /** Ends of the steps that are compared. */
   steps: [number, number];
   /** How it is known, in words. */
@@ -28,6 +31,12 @@ export interface Judgement {
 
 export interface Lead extends Judgement {
   track: Track;
+}
+
+/** The steps that a verdict is about, in the same words wherever its figures stand: a bucket's middle may lie half a step on. */
+export function windowOf({ steps: [from, to] }: Judgement): string {
+  const [first, last] = [count(Math.floor(from)), count(Math.floor(to))];
+  return first === last ? `step ${last}` : `mean of steps ${first}–${last}`;
 }
 
 /** The verdict on a metric over the last half of the steps that both sides share; null: they share too few.
@@ -43,12 +52,15 @@ export function judge(track: Track, a: SideLine | null, b: SideLine | null): Jud
   const [groupA, groupB] = [groupAt(a, overlap[1]), groupAt(b, overlap[1])];
   if (groupA.spread !== null && groupB.spread !== null) {
     const delta = deltaOf(groupA, groupB, lower);
+    const error = 2 * (delta?.error ?? 0);
     return (
       delta && {
         a: groupA.mean,
         b: groupB.mean,
         delta,
-        steps: [(overlap[0] + overlap[1]) / 2, overlap[1]],
+        sides: [groupA, groupB],
+        ends: [delta.difference - error, delta.difference + error],
+        steps: [overlap[1], overlap[1]],
         how: `more than two standard errors of ${groupA.count} and ${counted(groupB.count, "run")}`,
       }
     );
@@ -58,9 +70,11 @@ export function judge(track: Track, a: SideLine | null, b: SideLine | null): Jud
   const mean = (values: readonly number[]): number =>
     values.reduce((sum, value) => sum + value, 0) / values.length;
   const [meanA, meanB] = [mean(pairs.a), mean(pairs.b)];
-  const delta = deltaOf(wholly(groupA, meanA), wholly(groupB, meanB), lower);
+  const sides: [Group, Group] = [wholly(groupA, meanA), wholly(groupB, meanB)];
+  const delta = deltaOf(...sides, lower);
   if (!delta) return null;
-  const signs = new Set(pairs.a.map((value, at) => Math.sign(pairs.b[at]! - value)));
+  const differences = pairs.a.map((value, at) => pairs.b[at]! - value);
+  const signs = new Set(differences.map(Math.sign));
   const clear = signs.size === 1 && !signs.has(0);
   const side = delta.difference > 0 ? "above" : "below";
   const one = groupA.count === 1 && groupB.count === 1 ? "; one run per side, so other seeds may differ" : "";
@@ -68,6 +82,8 @@ export function judge(track: Track, a: SideLine | null, b: SideLine | null): Jud
     a: meanA,
     b: meanB,
     delta: clear || delta.verdict === "same" ? delta : { ...delta, verdict: "noise", of: "steps" },
+    sides,
+    ends: [Math.min(...differences), Math.max(...differences)],
     steps: [pairs.x[0]!, pairs.x.at(-1)!],
     how: `B ${side} A at all ${counted(pairs.x.length, "place")} compared${one}`,
   };

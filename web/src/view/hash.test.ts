@@ -75,7 +75,7 @@ const full: View = {
     unfolded: ["h/0…", "a,b…"],
     asRows: true,
   },
-  compare: { sideA: 'run:"a b",c', sideB: "lr:1e-3", part: "figures", same: true },
+  compare: { sideA: 'run:"a b",c', sideB: "lr:1e-3", part: "curves", reading: "best", same: true },
   board: {
     reading: "step",
     readStep: 40,

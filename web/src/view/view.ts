@@ -266,7 +266,7 @@ const GRAPH = {
   asRows: flag("rows"),
 };
 
-export const COMPARE_PARTS = ["curves", "figures", "config", "operations", "findings"] as const;
+export const COMPARE_PARTS = ["figures", "curves", "config", "operations", "findings"] as const;
 export type ComparePart = (typeof COMPARE_PARTS)[number];
 
 const COMPARE = {
@@ -275,6 +275,8 @@ const COMPARE = {
   sideB: visited(text("b")),
   /** What of them is compared. */
   part: visited(choice("part", COMPARE_PARTS)),
+  /** Which figures its table has: those of the verdicts, or one of each series. */
+  reading: choice("figure", ["compared", ...READINGS] as const),
   /** Whether what is the same on both sides is shown too. */
   same: flag("same"),
 };
