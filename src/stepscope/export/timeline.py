@@ -60,12 +60,12 @@ def write_timeline(trace: Trace, path: str | os.PathLike[str], *, scrubbed: bool
     return len(trace) - place.left_out + finite + len(trace.marks) + len(_levels(trace))
 
 
-def gzipped_timeline(trace: Trace, *, scrubbed: bool = True) -> Iterator[bytes]:
-    """Yield the output of :func:`write_timeline` to a file whose name ends in ``.gz``, piece by piece."""
+def gzipped_timeline(trace: Trace) -> Iterator[bytes]:
+    """Yield the output of :func:`write_timeline` to a file with the ending ``.gz``, piece by piece."""
     from isal import isal_zlib
 
     packer = isal_zlib.compressobj(_COMPRESSION, wbits=_GZIP)
-    for piece in _pieces(trace, layout(trace), scrubbed):
+    for piece in _pieces(trace, layout(trace), scrubbed=True):
         if packed := packer.compress(piece):
             yield packed
     yield packer.flush()

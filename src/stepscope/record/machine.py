@@ -238,11 +238,11 @@ def file_integer(path: str) -> int | None:
         return None
 
 
-def file_table(path: str, *, separator: str = " ") -> dict[str, int]:
-    """Return a file of lines of a name and a number, as ``memory.stat`` and ``meminfo`` are."""
+def file_table(path: str) -> dict[str, int]:
+    """Return a file of lines of a name and a number, as ``memory.stat`` is."""
     table = {}
     for line in (file_text(path) or "").splitlines():
-        name, _, value = line.partition(separator)
+        name, _, value = line.partition(" ")
         with suppress(ValueError, IndexError):
             table[name.strip()] = int(value.split()[0])
     return table
