@@ -78,5 +78,5 @@ def notes_of(compaction: Compaction) -> tuple[str, ...]:
     return (
         *(f"not compacted: run {name}: {why}" for name, why in compaction.skipped.items()),
         *(f"not compacted: {file.task.path}: {file.error}" for file in compaction.failed),
-        *(f"not deleted: {path}: {why}" for path, why in compaction.kept.items()),
+        *(f"not deleted: {path}: {why}" for path, why in compaction.not_deleted.items()),
     )

@@ -32,14 +32,14 @@ class Compaction:
         skipped: Runs that were left as they are, and why.
         copied: Other files that went with the runs.
         removed: Event files that were deleted.
-        kept: Event files that should have been deleted and were kept, and why.
+        not_deleted: Event files that should have been deleted, and why they were not.
     """
 
     done: list[Done] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     copied: int = 0
     removed: int = 0
-    kept: dict[str, str] = field(default_factory=dict)
+    not_deleted: dict[str, str] = field(default_factory=dict)
 
     @property
     def failed(self) -> list[Done]:
@@ -163,16 +163,16 @@ def remove_originals(root: Path, result: Compaction) -> None:
             continue
         path = Path(task_result.task.path)
         if task_result.task.folder in broken:
-            result.kept[str(path)] = "another file of the run could not be compacted"
+            result.not_deleted[str(path)] = "another file of the run could not be compacted"
             continue
         try:
             now = path.stat()
             if (now.st_size, now.st_mtime_ns) != task_result.stamp:
-                result.kept[str(path)] = "it was written to meanwhile"
+                result.not_deleted[str(path)] = "it was written to meanwhile"
                 continue
             inside(root, path).unlink()
             result.removed += 1
         except OSError as error:
-            result.kept[str(path)] = error.strerror or str(error)
+            result.not_deleted[str(path)] = error.strerror or str(error)
         except LogDirectoryError:
-            result.kept[str(path)] = "a link leads to it out of the log directory"
+            result.not_deleted[str(path)] = "a link leads to it out of the log directory"

@@ -301,7 +301,7 @@ def test_a_run_is_compacted_where_it_is_and_deleted_only_when_asked(tmp_path):
     assert seen(place) == before  # the originals count, and nothing twice
     assert len(list((tmp_path / "runs" / "x").glob("*tfevents*"))) == 2
     found = compact(place, place, processes=1, remove=True)
-    assert (found.removed, found.kept) == (4, {})
+    assert (found.removed, found.not_deleted) == (4, {})
     assert not list((tmp_path / "runs" / "x").glob("*tfevents*"))
     assert seen(place) == before
 
@@ -318,7 +318,7 @@ def test_what_was_written_to_meanwhile_is_not_deleted(tmp_path, monkeypatch):
 
     monkeypatch.setattr("stepscope.store.compaction.spread", grows)
     found = compact(str(tmp_path / "runs"), str(tmp_path / "out"), remove=True)
-    assert list(found.kept.values()) == ["it was written to meanwhile"]
+    assert list(found.not_deleted.values()) == ["it was written to meanwhile"]
     assert path.exists()
 
 
