@@ -36,6 +36,8 @@ class Share:
 
 
 MOST_LINES = 8
+LEADING = 0.25
+"""Least share of some time that the line has that is named as its place."""
 EVERY = 1 << 20
 """More lines than any program has."""
 
@@ -53,6 +55,11 @@ def responsible(trace: Trace, lane: int, spans: Spans, *, most: int = MOST_LINES
     own = rows[user_frames(trace)[rows] == rows]
     lines = _from_frames(trace, own, spans) if len(own) else []
     return (lines or _from_stacks(trace, rows, spans))[:most]
+
+
+def leading(lines: list[Share], whole_ns: float) -> Share | None:
+    """Return the first line if it accounts for enough of some time to be named as its place."""
+    return lines[0] if lines and lines[0].time_ns >= LEADING * whole_ns else None
 
 
 def callers(trace: Trace, rows: Ints) -> list[Share]:

@@ -193,12 +193,9 @@ def _case(activity: Purpose, waited: Waited) -> Case | None:
         spans = waited.loading
     if not len(spans):
         return None
+    host = {lane: spans}
     if activity == Purpose.COMPILING:
-        host = {lane: spans} | {
-            other: waited.activities.spans(other, Purpose.COMPILING) for other in _backward_lanes(waited)
-        }
-    else:
-        host = {lane: spans}
+        host |= {other: waited.activities.spans(other, activity) for other in _backward_lanes(waited)}
     worth = waited.whole(spans) if activity == Purpose.EVALUATING else waited.worth(host=host)
     if beside:
         worth = replace(worth, gain_ns=worth.cost_ns, how="bound")

@@ -24,6 +24,7 @@ from stepscope.analyze.advise.finding import (
 )
 from stepscope.analyze.advise.waited import Waited
 from stepscope.attribute.purpose import Purpose
+from stepscope.attribute.source_lines import leading
 from stepscope.attribute.spans import Spans
 from stepscope.attribute.windows import NO_STEP, Windows
 
@@ -120,11 +121,10 @@ def _case(waited: Waited, gaps: Spans) -> tuple[Case, ActivityRule | None]:
         "waited_ns": round(worth.cost_ns / waited.count),
         "lines": lines_told(lines, whole),
     }
-    line = lines[0] if lines and lines[0].time_ns >= 0.25 * whole else None
     rows = np.flatnonzero((waited.trace.lane == lane) & (waited.trace.device < 0))
     inside = gaps.within(waited.trace.start_ns[rows], waited.trace.end_ns[rows])
     rows = rows[(inside > 0) & (inside == waited.trace.duration_ns[rows])]
-    return Case(waited, worth, evidence, line, rows), rule
+    return Case(waited, worth, evidence, leading(lines, whole), rows), rule
 
 
 def _rule(waited: Waited, gaps: Spans, own: Spans) -> ActivityRule | None:

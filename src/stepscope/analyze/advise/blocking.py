@@ -30,13 +30,7 @@ def _tells(waited: Waited) -> bool:
     """Return whether stacks say when the thread that runs the steps waited."""
     if waited.sampled is not None:
         return bool(len(waited.sampled.known))
-    return bool(len(_frames(waited)))
-
-
-def _frames(waited: Waited) -> Ints:
-    return np.flatnonzero(
-        (waited.trace.lane == waited.lane) & (waited.trace.kind == Kind.PYTHON_FRAME) & (waited.lane >= 0)
-    )
+    return bool(len(waited.frames))
 
 
 def _case(waited: Waited) -> Case | None:
@@ -61,7 +55,7 @@ def _case(waited: Waited) -> Case | None:
 
 def _recorded(waited: Waited) -> Case | None:
     """Return the time in the recorded calls of Python that only wait."""
-    trace, frames = waited.trace, _frames(waited)
+    trace, frames = waited.trace, waited.frames
     rows = frames[named(trace, BLOCKS)[trace.name[frames]]]
     blocked = rows_spans(trace, rows).intersect(waited.spans).intersect(waited.dry)
     blocked = blocked.minus(_explained(waited)) if len(blocked) else blocked
@@ -105,7 +99,7 @@ def _explained(waited: Waited) -> Spans:
 def _exchanging(waited: Waited) -> Spans:
     """Return the time in which stacks say that ranks wait for each other."""
     if waited.sampled is None:
-        trace, frames = waited.trace, _frames(waited)
+        trace, frames = waited.trace, waited.frames
         frames = frames[named(trace, EXCHANGES)[trace.name[frames]]]
         # One that began before a step may be a launcher's, around the whole program.
         inside = waited.spans.holds(trace.start_ns[frames])

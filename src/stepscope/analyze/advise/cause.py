@@ -29,7 +29,6 @@ from stepscope.attribute.device import rows_spans
 from stepscope.attribute.origin import SourceLine
 from stepscope.attribute.source_lines import Share
 from stepscope.attribute.spans import Ints, Spans
-from stepscope.attribute.windows import ranks
 from stepscope.health.worth import severity_of
 
 MADE, ANEW, SET_UP = "made", "made anew", "set up"
@@ -116,7 +115,7 @@ class Cause:
         if waited.own_ns < waited.wall_ns:
             evidence["queued_ns"] = round((waited.wall_ns - waited.own_ns) / waited.count)
         # Where one rank of several is judged alone, the sentence says which.
-        label = f"rank {waited.rank}: " if len(ranks(waited.trace)) > 1 else ""
+        label = waited.label
         if of > 1:
             label = f"rank {waited.rank}, the worst of {len(ordered)} of {of}: "
             evidence |= {"affected": len(ordered), "of": of}

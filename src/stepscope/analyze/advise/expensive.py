@@ -21,6 +21,7 @@ from stepscope.analyze.advise.waited import Waited
 from stepscope.attribute.activity import WRAPPERS
 from stepscope.attribute.device import COMMUNICATION, rows_spans
 from stepscope.attribute.named import named
+from stepscope.attribute.source_lines import leading
 from stepscope.attribute.spans import Ints, Times
 from stepscope.health.worth import is_worth
 from stepscope.text import most
@@ -200,8 +201,7 @@ def _place(facts: Facts, trace: Trace, rows: Ints) -> dict[str, Any]:
         if on_device
         else waited.origin_lines(mine, lambda some: rows_spans(trace, some))
     )
-    whole = 4 * lines[0].time_ns if lines else 0
-    return place_of(waited, lines[0] if whole >= sum(one.time_ns for one in lines) > 0 else None)
+    return place_of(waited, leading(lines, sum(one.time_ns for one in lines)))
 
 
 def _view(trace: Trace, name: int) -> str:

@@ -34,7 +34,7 @@ from stepscope.attribute.named import named
 from stepscope.attribute.origin import SourceLine
 from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.sampled import MIN_SAMPLES
-from stepscope.attribute.source_lines import EVERY, Share
+from stepscope.attribute.source_lines import EVERY, Share, leading
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.step_tree import innermost
 from stepscope.text import most, time
@@ -93,7 +93,7 @@ def _cases(facts: Facts) -> list[Case]:
             "no Python stacks"
         )
     for waited in looked:
-        case = _case(facts, waited)
+        case = _case(waited)
         least = WORTH if waited.has_device else max(_least_alone(waited, case), WORTH)
         if case is not None and min(case.ratio, case.cost_ratio) >= least and not _of_the_loop(waited, case):
             cases.append(case)
@@ -141,12 +141,11 @@ def _untraced(case: Case) -> bool:
     )
 
 
-def _case(facts: Facts, waited: Waited) -> Case | None:
+def _case(waited: Waited) -> Case | None:
     parts = _parts(waited)
     if not waited.has_device:
-        frames = (facts.timeline.kind == Kind.PYTHON_FRAME) & (facts.timeline.lane == waited.lane)
-        if frames.any():
-            return _python_alone(facts, waited, parts.python.minus(_awaiting(waited)))
+        if len(waited.frames):
+            return _python_alone(waited, parts.python.minus(_awaiting(waited)))
         if waited.sampled is not None:
             return _python_sampled(waited, parts.other)
         return _outside_operators(waited, parts.other) if _has_operators(waited) else None
@@ -178,9 +177,8 @@ def _case(facts: Facts, waited: Waited) -> Case | None:
         **one_call,
         "lines": lines_told(lines, whole),
     }
-    return Case(
-        waited, worth, evidence, _one(lines, whole), _dry_launches(waited), _chain(facts, waited, parts), rule
-    )
+    line, launches = leading(lines, whole), _dry_launches(waited)
+    return Case(waited, worth, evidence, line, launches, _chain(waited, parts), rule)
 
 
 def _one_call(waited: Waited, whole: int) -> dict[str, Any]:
@@ -203,14 +201,11 @@ def _host_waiting(waited: Waited, parts: HostTime) -> Spans:
     return waits.intersect(waited.dry).minus(parts.all)
 
 
-def _python_alone(facts: Facts, waited: Waited, python: Spans) -> Case | None:
-    trace = facts.timeline
-    frames = trace.kind == Kind.PYTHON_FRAME
-    if not (frames & (trace.lane == waited.lane)).any():
-        return None
+def _python_alone(waited: Waited, python: Spans) -> Case:
+    trace = waited.trace
     worth = waited.worth(host={waited.lane: python})
     lines = waited.lines(python)
-    rows = np.flatnonzero(frames & (trace.lane == waited.lane))
+    rows = waited.frames
     self_ns = np.minimum(trace.self_ns[rows], python.within(trace.start_ns[rows], trace.end_ns[rows]))
     evidence = {
         "python_ns": round(python.measure_ns / waited.count),
@@ -218,17 +213,8 @@ def _python_alone(facts: Facts, waited: Waited, python: Spans) -> Case | None:
         "frames": [{"name": name, "self_ns": int(ns)} for name, ns in top(trace, rows, self_ns, count=5)],
         "lines": lines_told(lines, python.measure_ns),
     }
-    chain = (SLOWED,)
-    return Case(
-        waited,
-        worth,
-        evidence,
-        _one(lines, python.measure_ns),
-        rows[np.argsort(-self_ns)][:5],
-        chain,
-        "python-overhead",
-        python,
-    )
+    line, longest = leading(lines, python.measure_ns), rows[np.argsort(-self_ns)][:5]
+    return Case(waited, worth, evidence, line, longest, (SLOWED,), "python-overhead", python)
 
 
 def _awaiting(waited: Waited) -> Spans:
@@ -267,7 +253,7 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
         "seen_ns": round(seen / waited.count),
         "lines": lines_told(lines, python.measure_ns),
     }
-    line = own[0] if own else _one(lines, seen)
+    line = own[0] if own else leading(lines, seen)
     callers = [] if line is None else waited.sampled.callers(line.line)
     if callers:
         evidence["called_from"] = [str(one) for one in callers]
@@ -370,17 +356,11 @@ def _of_the_loop(waited: Waited, case: Case) -> bool:
 
 def _least_alone(waited: Waited, case: Case | None) -> float:
     """Return the least share of Python on a host alone: less if nothing slowed it and one line leads."""
-    recorded = (waited.trace.kind == Kind.PYTHON_FRAME) & (waited.trace.lane == waited.lane)
-    slowed = recorded.any() and not made_of_samples(waited.trace)
+    slowed = len(waited.frames) > 0 and not made_of_samples(waited.trace)
     if case is None or case.line is None or slowed:
         return PYTHON
     whole = case.evidence.get("seen_ns", 0) * waited.count
     return SAMPLED if case.line.time_ns >= MAIN_SHARE * whole else PYTHON
-
-
-def _one(lines: list[Share], whole: int) -> Share | None:
-    """Return the first line if it accounts for enough to be named as the place."""
-    return lines[0] if lines and lines[0].time_ns >= 0.25 * whole else None
 
 
 def _parts(waited: Waited) -> HostTime:
@@ -451,8 +431,8 @@ def _dry_launches(waited: Waited) -> Ints:
     return mine[dry >= np.maximum(trace.duration_ns[mine] // 2, 1)]
 
 
-def _chain(facts: Facts, waited: Waited, parts: HostTime) -> tuple[str, ...]:
-    trace = facts.timeline
+def _chain(waited: Waited, parts: HostTime) -> tuple[str, ...]:
+    trace = waited.trace
     dry = waited.dry.measure_ns / waited.wall_ns
     kernels = waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]
     inside = kernels[waited.spans.holds(trace.start_ns[kernels])]
@@ -469,7 +449,7 @@ def _chain(facts: Facts, waited: Waited, parts: HostTime) -> tuple[str, ...]:
         per = "a step" if waited.marked else "in all"
         short = f", {small:.0%} of them shorter than 10 µs" if small else ""
         chain.append(f"{len(inside) / waited.count:,.0f} kernels {per}{short}")
-    if (trace.kind[trace.lane == waited.lane] == Kind.PYTHON_FRAME).any() and not made_of_samples(trace):
+    if len(waited.frames) and not made_of_samples(trace):
         chain.append(SLOWED)
     return tuple(chain)
 

@@ -22,7 +22,7 @@ from stepscope.analyze.advise.waited import Waited
 from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.source_lines import EVERY, Share
 from stepscope.attribute.spans import Ints, Spans
-from stepscope.attribute.windows import NO_STEP, Windows, ranks
+from stepscope.attribute.windows import NO_STEP, Windows
 from stepscope.health.worth import severity_of
 from stepscope.text import time
 from stepscope.trace.model import Kind, among
@@ -64,7 +64,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         RULE,
         severity_of(worst["lost_ratio"]) if known else "info",
-        (places.label or _alone(waited)) + _say(worst, line),
+        (places.label or waited.label) + _say(worst, line),
         {**worst, **places.others},
         {"excess_ratio": LIMIT, "lost_ratio": WORTH},
         _action(worst, line),
@@ -80,11 +80,6 @@ def check(facts: Facts) -> Iterator[Finding]:
         f"{WORTH:.0%}",
         spans=_long(waited, worst),
     )
-
-
-def _alone(waited: Waited) -> str:
-    """Return the name of a rank that is judged alone, empty if there is only one."""
-    return f"rank {waited.rank}: " if len(ranks(waited.trace)) > 1 else ""
 
 
 def _say(worst: dict[str, Any], line: Share | None) -> str:

@@ -21,7 +21,7 @@ from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.sampled import Sampled
 from stepscope.attribute.source_lines import MOST_LINES, Share, responsible
 from stepscope.attribute.spans import Ints, Spans
-from stepscope.attribute.windows import NO_STEP, Windows
+from stepscope.attribute.windows import NO_STEP, Windows, ranks
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 
@@ -188,6 +188,11 @@ class Waited:
         return [] if self.sampled is None else self.sampled.worker_lines(spans, most=most)
 
     @property
+    def label(self) -> str:
+        """The beginning of a sentence about this rank, empty if the trace has no other."""
+        return f"rank {self.rank}: " if len(ranks(self.trace)) > 1 else ""
+
+    @property
     def step_rows(self) -> Ints:
         """The marks of the steps; if there are none, the outermost events of the training thread."""
         steps = self.trace.steps
@@ -221,6 +226,12 @@ class Waited:
     def operators(self) -> Ints:
         """The operators of the training thread, in order of time."""
         return np.flatnonzero((self.trace.lane == self.lane) & (self.trace.kind == Kind.HOST_OP))
+
+    @cached_property
+    def frames(self) -> Ints:
+        """The recorded frames of Python of the training thread, in order of time."""
+        mine = (self.trace.lane == self.lane) & (self.lane >= 0)
+        return np.flatnonzero(mine & (self.trace.kind == Kind.PYTHON_FRAME))
 
     @cached_property
     def operators_in_steps(self) -> Ints:
