@@ -58,6 +58,7 @@ cdef class LoopMarks:
     cdef bint _eager
     cdef bint _shared
     cdef Py_ssize_t _expected
+    cdef object _leader
     cdef long long _number
 
     cpdef double now(self) except? -1

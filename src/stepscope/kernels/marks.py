@@ -249,7 +249,8 @@ class LoopMarks:
         self.updated: set[int] = set()
         self.ended = self.evaluated_s = 0.0
         self.ahead = self._eager = self._shared = False
-        self._expected = 1
+        # What updates in every step without a loader, and the most that a step of it has had: others join some.
+        self._leader, self._expected = 0, 1
         self._number = -1
         self.updates, self.fetching = 0, False
 
@@ -354,7 +355,9 @@ class LoopMarks:
             # No batch came since its last update: this is a step of its own.
             evaluated_s = self.evaluated_s
             divided = LoopMarks.end_at_update(self)
-            self._eager, self._expected = True, max(len(self.updated), 1)
+            again: cython.bint = self._leader == id(updater)
+            self._expected = max(len(self.updated), self._expected if again else 1)
+            self._leader, self._eager = id(updater), True
             LoopMarks._begin_step(self, self.ended, -1.0)
             steps.leave_out(evaluated_s)
             if not divided and steps.stages is not None:
@@ -376,7 +379,10 @@ class LoopMarks:
         self.ended, self.evaluated_s = LoopMarks.now(self), 0.0
         if self.got and len(self.updated) > 1:
             self._shared = True
-        if self._eager and not self._shared and len(self.updated) >= self._expected:
+        if not self._eager or self._shared or (self._leader and self._leader not in self.updated):
+            return 0
+        if len(self.updated) >= self._expected:
+            self._expected = len(self.updated)
             self.steps.end(self.ended)
             LoopMarks._begin_step(self, self.ended, -1.0)
             self.ahead = True

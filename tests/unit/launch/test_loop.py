@@ -130,6 +130,9 @@ class Program:
         ("mbup" + "mebup" * 2 + "x", [2, 3, 3], [0, 1, 2]),
         ("mbubv" * 3 + "ex", [4, 5, 5], []),
         ("mbubve" + "mbubv" * 2 + "x", [4, 5, 5], []),
+        ("mbubv" + "mbup" + "mbubvp" + "mbup" + "mbubvpx", [4, 3, 5, 3, 5], [1, 2, 3, 4]),
+        ("mbup" * 2 + "mbubvp" + "mbup" + "mbubvpx", [2, 3, 3, 5, 5], [0, 1, 3, 3, 4]),
+        ("mbu" * 3 + "mbv" * 3 + "x", [2, 3, 3, 3, 3, 3], []),
     ],
     ids=[
         "closure",
@@ -144,6 +147,9 @@ class Program:
         "within",
         "two",
         "two between",
+        "one joins every second",
+        "one joins later",
+        "one after the other",
     ],
 )
 def test_times_and_values(monkeypatch, work, times, values):
