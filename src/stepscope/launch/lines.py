@@ -44,6 +44,8 @@ _BAR = re.compile(r"[|│]")
 _WORD = re.compile(r"[^\W\d][\w/@-]*")
 _APART = re.compile(r"\s{2,}|\t|\s*[|│]\s*")
 """Between the columns of a table whose names have several words."""
+_COMMA = re.compile(r"\s*[,;]\s*")
+"""Between the columns of a table in the format of a file."""
 _CELL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf|\d+:\d\d(?::\d\d)?|\d+(?:\.\d+)?[smh]")
 """A number or a time, in a row of a table."""
 _TIME = re.compile(r":|[smh]$")
@@ -226,6 +228,10 @@ class Table:
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        self._by_commas = False
+
+    def _cells(self, line: str) -> list[str]:
+        return _COMMA.split(line.strip()) if self._by_commas else _BAR.sub(" ", line).split()
 
     def values_of(self, line: str) -> dict[str, float]:
         """Return the values of the metrics in a row; nothing in any other line.
@@ -235,17 +241,20 @@ class Table:
         """
         if len(line) > MAX_LINE:
             return {}
-        cells = _BAR.sub(" ", line).split()
-        if len(cells) < 2:
-            return {}
-        if all(_WORD.fullmatch(cell) for cell in cells):
+        bare = _BAR.sub(" ", line)
+        words, columns = bare.split(), _COMMA.split(bare.strip())
+        if all(_WORD.fullmatch(word) for column in columns for word in column.split() or [""]):
             apart = ["_".join(cell.split()) for cell in _APART.split(line.strip()) if cell]
-            for names in (apart, cells):  # such as ``Iter  Train Loss  Time``
+            by_commas = ["_".join(column.split()) for column in columns]
+            listed = len(columns) > 1  # perhaps by a sentence, unless the first counts
+            for names in (by_commas,) if listed else (apart, words):  # such as ``Iter  Train Loss  Time``
                 roles = [meaning.role if (meaning := meaning_of(name)) else None for name in names]
                 counted = _PLACE.match(f"{names[0]} 0") is not None
-                if len(names) > 1 and sum(role in ROLES for role in roles) > (not counted):
-                    self.names = names
+                metrics = sum(role in ROLES for role in roles)
+                if len(names) > 1 and metrics and (counted or (metrics > 1 and not listed)):
+                    self.names, self._by_commas = names, listed
                     break
+        cells = self._cells(line)
         if len(cells) != len(self.names) or not all(_CELL.fullmatch(cell) for cell in cells):
             return {}
         return {
@@ -256,7 +265,7 @@ class Table:
 
     def place_of(self, line: str) -> Place | None:
         """Return how far the training is, if the first column of the row counts that."""
-        first = _BAR.sub(" ", line).split()[0]
+        first = self._cells(line)[0]
         return place_of(f"{self.names[0]} {first}") if first.isdigit() else None
 
 

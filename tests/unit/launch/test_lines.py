@@ -197,8 +197,22 @@ def test_the_rows_of_a_table_have_the_names_of_its_head():
         assert table.values_of(line) == pytest.approx(values, nan_ok=True)
 
 
+@pytest.mark.parametrize("comma", [",", ", ", ";"])
+def test_a_table_may_be_written_as_a_file_is(comma):
+    table = lines.Table()
+    assert table.values_of(comma.join(("epoch", "train loss", "val_acc", "time"))) == {}
+    row = comma.join(("3", "0.5", "0.75", "1.5"))
+    assert table.values_of(row) == {"train_loss": 0.5, "val_acc": 0.75}
+    assert table.place_of(row) == (3, None, True, True)
+    assert table.values_of("3 0.5 0.75 1.5") == {}
+    assert table.values_of("epoch loss") == {}
+    assert table.values_of("1,5") == {}  # one number or two
+    assert table.values_of("1 0.5") == {"loss": 0.5}
+
+
 def test_a_sentence_about_metrics_begins_no_table():
     table = lines.Table()
+    assert table.values_of("loss, accuracy, and so on") == table.values_of("1, 2, 3") == {}
     assert table.values_of("the accuracy falls") == {}
     assert table.values_of("1 2 3") == {}
 
