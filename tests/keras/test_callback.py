@@ -14,7 +14,7 @@ import stepscope as ss
 from stepscope.errors import UsageError
 from stepscope.integrations.keras import StepscopeCallback
 from stepscope.integrations.keras.batches import TrainFunction
-from stepscope.integrations.keras.callback import POOL, InOrder, batches_to_profile
+from stepscope.integrations.keras.callback import POOL, InOrder, batches_to_profile, numbers
 from stepscope.store.charts import charts
 
 pytestmark = [  # Keras's own
@@ -503,3 +503,11 @@ def test_arguments_that_cannot_be_right(callback, options, text):
 def test_a_run_takes_no_options_beside_it(tmp_path):
     with ss.Run(tmp_path) as run, pytest.raises(UsageError, match="takes no options, got config"):
         StepscopeCallback(run, config={"lr": 1})
+
+
+def test_a_metric_with_parts_has_the_names_that_keras_shows():
+    """A loop of the model's own may return the compiled metrics together, as one."""
+    together = {"loss": 0.5, "compile_metrics": {"mae": 0.25, "mse": 0.125}}
+    assert numbers(together) == [("loss", 0.5), ("mae", 0.25), ("mse", 0.125)]
+    assert numbers({"a": {"mae": 1.0}, "b": {"mae": 2.0}}) == [("a/mae", 1.0), ("b/mae", 2.0)]
+    assert numbers(None) == []

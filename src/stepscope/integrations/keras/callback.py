@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from threading import Lock
 from typing import Any, Literal
@@ -496,14 +496,22 @@ class BatchMetrics:
 
 
 def numbers(logs: Any) -> list[tuple[str, Any]]:
-    """Return the metrics of a batch, an epoch or an evaluation; of a metric with parts, each by its name."""
-    pairs: list[tuple[str, Any]] = []
-    for name, value in logs.items() if isinstance(logs, Mapping) else ():
+    """Return the metrics of a batch, an epoch or an evaluation.
+
+    A metric with parts, such as all that were compiled, gives each by its own name, as Keras does. Names that
+    occur twice stand after that of their metric.
+    """
+    found = list(_leaves((), logs)) if isinstance(logs, Mapping) else []
+    times = Counter(path[-1] for path, _ in found)
+    return [(path[-1] if times[path[-1]] == 1 else "/".join(path), value) for path, value in found]
+
+
+def _leaves(path: tuple[str, ...], logs: Mapping[Any, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in logs.items():
         if isinstance(value, Mapping):
-            pairs += [(f"{name}/{part}", number) for part, number in numbers(value)]
+            yield from _leaves((*path, str(name)), value)
         else:
-            pairs.append((str(name), value))
-    return pairs
+            yield (*path, str(name)), value
 
 
 def hook_of(profile_batch: ProfileBatch) -> ProfilerHook | None:
