@@ -61,25 +61,28 @@ def card_of_session(
         lasted: For how many seconds.
         profiled: Whether steps were to be profiled: then the causes are those of the newest profile.
     """
-    facts = [
-        found_facts for path in session.glob(f"{RUN}*.json") if (found_facts := json_object(path, MAX_BYTES))
-    ]
+    notes = list(session.glob(f"{RUN}*.json"))
+    facts = [found_facts for path in notes if (found_facts := json_object(path, MAX_BYTES))]
     directories = sorted({str(recorded.get("directory")) for recorded in facts})
     printed = _said(session)
     ended = _how(status)
     if not directories:
         return f"{ended}; nothing was recorded: {_why(words, session, printed)}"
-    ends = _Ends(session, pid, status)
+    ends = _Ends(session, pid, status, max(path.stat().st_mtime for path in notes))
     started = time.time() - lasted
     cards = [
         _card_of(Path(directory), ends, started, lasted, printed, profiled=profiled)
         for directory in directories
     ]
-    card = max(cards, key=lambda candidate: candidate.steps)
+    card = max(cards, key=lambda candidate: (candidate.steps, candidate.status != "finished"))
     others = [other for other in cards if other is not card]
     if not others:
         return card
-    more = ", ".join(f"{other.run} ({counted(other.steps, 'step')})" for other in others)
+    more = ", ".join(
+        f"{other.run} ({counted(other.steps, 'step')}"
+        + (")" if other.status == card.status else f", {other.status})")
+        for other in others
+    )
     return replace(card, unknown=[f"also recorded: {more}", *card.unknown])
 
 
@@ -216,17 +219,21 @@ class _Ends:
         session: The folder of their notes.
         pid: Number of the process that the command became ...
         status: ... and how it ended, as ``Popen.returncode``.
+        last_begun: When the last run began, in seconds since the epoch.
     """
 
     session: Path
     pid: int
     status: int
+    last_begun: float
 
     def of(self, run: StoredRun | None) -> tuple[str, str | None]:
         """Return state and reason: of the run if it wrote them, else those of its process."""
         state, reason = ("running", None) if run is None else run.condition()
         if state in ("failed", "stopped") or (state == "finished" and self.status == 0):
             return state, reason
+        if run is not None and state == "finished" and (run.last_wall or self.last_begun) < self.last_begun:
+            return state, reason  # the program went on: its end is that of a later run
         status = self.status
         if run is not None and state != "finished" and run.info.pid is not None:
             left = self._left(run.info.pid)
