@@ -468,9 +468,9 @@ def best_of(extremes: Mapping[str, tuple[Best, Best]], meanings: Meanings) -> li
             continue
         lower = meanings.lower_is_better(tag)
         if lower is not None:
-            evaluated = meaning.split not in (None, "train")
-            place = at if evaluated else at + len(extremes)
-            judged[meaning.role].append((place, least if lower else most))
+            # A test is made of what an evaluation chose.
+            rank = 2 if meaning.split in (None, "train") else int(meaning.split == "test")
+            judged[meaning.role].append((at + rank * len(extremes), least if lower else most))
     return [min(points, key=lambda point: point[0])[1] for points in judged.values() if points]
 
 

@@ -188,9 +188,13 @@ def test_what_is_best(tmp_path):
     take("eval/accuracy", 0.3, NAN, 0.7, 0.6)
     take("eval/accuracy", 0.5)
     take("learning_rate", 1, 2)
+    take("test/loss", 0.5)
+    assert tally.best(str(tmp_path))[-1] == Best("test/loss", 0.5, 0)
+    take("eval/loss", 1.5)
+    assert tally.best(str(tmp_path))[-1] == Best("eval/loss", 1.5, 0)
     take("rollout/ep_rew_mean", -3, 5, 4)
     assert tally.best(str(tmp_path)) == [
-        Best("rollout/ep_rew_mean", 5.0, 1), Best("eval/accuracy", 0.7, 2), Best("train/loss", 1.0, 1)
+        Best("rollout/ep_rew_mean", 5.0, 1), Best("eval/accuracy", 0.7, 2), Best("eval/loss", 1.5, 0)
     ]  # fmt: skip
 
 
