@@ -249,7 +249,7 @@ class LoopMarks:
         self.updated: set[int] = set()
         self.ended = self.evaluated_s = 0.0
         self.ahead = self._eager = self._shared = False
-        # What updates in every step without a loader, and the most that a step of it has had: others join some.
+        # What updates in every step without a loader, and the most that a step of it has had.
         self._leader, self._expected = 0, 1
         self._number = -1
         self.updates, self.fetching = 0, False

@@ -77,8 +77,9 @@ class Told:
         self._environ, self._skipped = environ, skipped
         self._steps, self.table = Steps(), Table()
         self._counts: dict[str, tuple[int, int]] = {}
-        self._waiting: list[tuple[dict[str, float], int, float]] = []
+        self._waiting: list[tuple[dict[str, float], int | None, float]] = []
         self._run: Run | None = None
+        self._numbered: set[str] = set()
         self._since: float | None = None
         self._before = 0
         self.over = False
@@ -105,12 +106,26 @@ class Told:
         if self._run is None and _tracked():
             self._open()
         if self._run is None:
-            if self._steps.now is not None:
-                self._wait(values, self._steps.now)
+            self._wait(values, self._steps.now)
         elif self._counted_elsewhere():
             self.over = True
         else:
+            self._numbered |= values.keys()
             self._run.scalars(values, self._steps.now)
+
+    def rest_of(self, line: str, values: dict[str, float]) -> dict[str, float]:
+        """Record those values of a line whose series began by printed numbers; return the others.
+
+        Args:
+            line: The line ...
+            values: ... and the values in it, while steps are counted.
+        """
+        own = {name: value for name, value in values.items() if name in self._numbered}
+        if own and self._run is not None:
+            if (place := place_of(line)) is not None:
+                self._steps.at(place.coarse, place.fine)
+            self._run.scalars(own, self._steps.now)
+        return {name: value for name, value in values.items() if name not in own}
 
     def _counted_elsewhere(self) -> bool:
         from stepscope.launch.process import process
@@ -122,11 +137,13 @@ class Told:
         """Return the step to which a value belongs that the program gives now."""
         return self._steps.now
 
-    def _wait(self, values: dict[str, float], step: int) -> None:
+    def _wait(self, values: dict[str, float], step: int | None) -> None:
         """Keep values until it is clear whether this is a training."""
         self._waiting.append((values, step, time.time()))
         if len(self._waiting) > MAX_WAITING:
             del self._waiting[: MAX_WAITING // 2]
+        if step is None:
+            return
         trains = False
         for tag in values:
             role = role_of(tag)
@@ -181,7 +198,9 @@ class Told:
         process.step_of_values = self.step
         run.add_hook(LambdaHook(end=lambda *_: self._end()))
         for values, step, wall in self._waiting:
-            run.record(values, step, wall=wall)
+            if step is not None:
+                self._numbered |= values.keys()
+                run.record(values, step, wall=wall)
         self._waiting, self._before = [], self._skipped()
 
     def of_first_step(self, since: float = math.inf) -> dict[str, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import logging
-import math
 import sys
 import threading
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from contextlib import suppress
 from functools import wraps
 from types import ModuleType
 from typing import Any
+from weakref import WeakSet
 
 from stepscope.launch.lines import COLOUR, MAX_LINE, MAX_LINES, values_of
 from stepscope.launch.plain import Told
@@ -36,7 +36,7 @@ def install(late: ModuleType | None = None) -> None:
     """
     global _installed, told
     if _installed:
-        if late is not None and process.opened is not None:
+        if late is not None:
             watch_bars()
         return
     _installed = True
@@ -55,9 +55,10 @@ def install(late: ModuleType | None = None) -> None:
 
     builtins.print = print
     if earlier is not None:
-        earlier.pause(math.inf)
-        earlier.leave_streams()
         earlier.replace(print)  # for whoever has kept it
+        # What is written to the streams in other ways it looks at until there is a run: it takes little time.
+        earlier.told, earlier.take = told, take_written
+        process.begins.append(earlier.leave_streams)
     handle = logging.Logger.handle
 
     @wraps(handle)
@@ -71,6 +72,7 @@ def install(late: ModuleType | None = None) -> None:
                 take(lambda: _postfix(own))
 
     logging.Logger.handle = handled  # type: ignore[method-assign]
+    watch_bars()
     process.begins += [watch_bars, watch_streams]
 
 
@@ -88,6 +90,11 @@ class Telling(threading.local):
 
 telling = Telling()
 """Of this process."""
+_watching: WeakSet[Any] = WeakSet()
+"""Functions that are in the place of a bar's."""
+MAX_SHOWN = 256
+"""Names beside bars whose last value is known."""
+_shown: dict[str, Any] = {}
 
 
 def watch_streams() -> None:
@@ -123,15 +130,15 @@ def watch_bars() -> None:
     bar = getattr(sys.modules.get("tqdm.std"), "tqdm", None)
     for name in BARS:
         _watch_bar(bar, name, _text)
-    _watch_bar(bar, "set_postfix", _postfix)
+    _watch_bar(bar, "set_postfix", _new_postfix)
     _watch_bar(bar, "display", None)
 
 
 def _watch_bar(bar: Any, name: str, line: Callable[..., str] | None) -> None:
     attribute = vars(bar).get(name) if isinstance(bar, type) else None
-    if attribute is None:
-        return
     original = getattr(attribute, "__func__", attribute)
+    if original is None or original in _watching:
+        return
 
     @wraps(original)
     def watched(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -141,6 +148,7 @@ def _watch_bar(bar: Any, name: str, line: Callable[..., str] | None) -> None:
             take(lambda: line(*arguments, **named))
         return result
 
+    _watching.add(watched)
     setattr(bar, name, classmethod(watched) if isinstance(attribute, classmethod) else watched)
 
 
@@ -148,9 +156,29 @@ def _text(text: Any = "", *_: Any, s: Any = "", desc: Any = "", **__: Any) -> st
     return str(text or s or desc or "")
 
 
+def _new_postfix(ordered_dict: Any = None, refresh: Any = True, **named: Any) -> str:
+    """Return those values that were not there before.
+
+    The same object again is no new measurement, as the accuracy of the last evaluation beside each batch.
+    """
+    values = {**dict(ordered_dict or ()), **named}
+    new = {name: value for name, value in values.items() if _shown.get(name) is not value}
+    if len(_shown) > MAX_SHOWN:
+        _shown.clear()
+    # Others may keep memory of a device; small integers are one object whatever they count.
+    _shown.update((name, value) for name, value in values.items() if isinstance(value, (float, str)))
+    return _postfix(new)
+
+
 def _postfix(ordered_dict: Any = None, refresh: Any = True, **named: Any) -> str:
     """Return the values in full; the bar shows three digits of each."""
     return ", ".join(f"{name}={value}" for name, value in {**dict(ordered_dict or ()), **named}.items())
+
+
+def take_written(text: str) -> None:
+    """Take the values in what is written to a standard stream before there is a run."""
+    if not telling.depth and wanted():
+        take(lambda: text)
 
 
 def wanted() -> bool:
@@ -177,6 +205,6 @@ def take(text: Callable[[], str]) -> None:
             values = {name: value for line in lines for name, value in line.items()}
             for name in [name for name in values if sum(name in line for line in lines) > 1]:
                 del values[name]  # nobody knows of which step each is
-        process.record(values)
+        process.record(told.rest_of(whole, values))
     except Exception:  # noqa: BLE001  the program's own objects
         return

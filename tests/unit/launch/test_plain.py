@@ -251,11 +251,22 @@ def test_a_flood_of_lines_is_left_alone(looks, monkeypatch):
 def test_values_of_a_step_that_is_known_late_are_the_newest_since(run, told, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(plain.time, "time", lambda: now[0])
-    for line in ("epoch 2 loss 0.5", "epoch 3 loss 0.25", "epoch 3 acc 0.75"):
+    for line in ("loss 0.5", "epoch 2 loss 0.25", "epoch 3 acc 0.75"):
         now[0] += 1.0
         told.line(line)
-    assert told.of_first_step(102.0) == {"loss": 0.25, "acc": 0.75}
+    assert told.of_first_step(101.0) == {"loss": 0.25, "acc": 0.75}
+    assert told.of_first_step(102.5) == {"acc": 0.75}
     assert told.of_first_step(104.0) == {}
+
+
+def test_a_value_without_a_number_belongs_to_a_step_that_is_known_late(run, told, monkeypatch):
+    """As beside a bar, in a program whose first step is known by its second."""
+    monkeypatch.setattr(plain.time, "time", lambda: 100.0)
+    told.line("loss 0.5")
+    assert told.of_first_step(99.0) == {"loss": 0.5}
+    assert told.of_first_step() == told.of_first_step(101.0) == {}
+    tell(told, ["epoch {n} loss 0.{n}"])
+    assert [step for step, _ in run.values] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(

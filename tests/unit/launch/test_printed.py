@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from stepscope.launch import printed
+from stepscope.launch.path import sitecustomize
 from stepscope.launch.plain import Told
 
 
@@ -64,6 +65,30 @@ def test_a_logged_value_is_taken_once_wherever_it_stands(monkeypatch, taken):
     assert taken == [{"loss": 0.5}, {"loss": 0.25}, {"acc": 0.75}]
 
 
+def test_what_is_written_before_there_is_a_run_is_taken_once(monkeypatch):
+    """A program that updates by hand never has steps: its lines alone tell."""
+    streams = SimpleNamespace(stdout=Stream(), stderr=Stream())
+    lines = []
+    monkeypatch.setattr(sitecustomize, "sys", streams)
+    monkeypatch.setattr(builtins, "print", lambda *values: streams.stdout.write(" ".join(values)))
+    monkeypatch.setattr(logging.Logger, "handle", logging.Logger.handle)
+    monkeypatch.setattr(printed, "_installed", False)
+    monkeypatch.setattr(printed, "told", printed.told)
+    monkeypatch.setattr(printed.process, "begins", [])
+    monkeypatch.setattr(Told, "line", lambda self, line: lines.append(line))
+    made = sitecustomize._Lines()
+    monkeypatch.setattr(made, "_now", lambda: 0.0)
+    made.SHARE = 1e9  # a look takes no time here
+    printed.install()
+    print("step 1 loss 0.5")
+    streams.stdout.write('{"step": 2, "loss": 0.25}\n')
+    assert lines == ["step 1 loss 0.5", '{"step": 2, "loss": 0.25}']
+    for begin in printed.process.begins:
+        if begin == made.leave_streams:
+            begin()
+    assert "write" not in vars(streams.stdout)
+
+
 def test_the_head_of_a_table_is_seen_before_the_first_step(monkeypatch, taken):
     """Only its names are kept: no value has a step yet."""
     monkeypatch.setattr(printed, "told", Told({}))
@@ -75,21 +100,46 @@ def test_the_head_of_a_table_is_seen_before_the_first_step(monkeypatch, taken):
     assert taken == [{"train_loss": 0.25, "acc": 0.75}]
 
 
+def test_a_series_keeps_the_numbers_that_are_printed(monkeypatch, taken):
+    """It began before the first counted step, as the returns of episodes before the first update."""
+    points = []
+    told = Told({})
+    run = SimpleNamespace(recording=True, scalars=lambda values, step: points.append((step, values)))
+    monkeypatch.setattr(printed, "told", told)
+    monkeypatch.setattr(told, "_run", run)
+    monkeypatch.setattr(printed.process, "step_of_values", told.step)
+    monkeypatch.setattr(Told, "_counted_elsewhere", lambda self: False)
+    printed.take(lambda: "global_step=80, episodic_return=9.0")
+    monkeypatch.setattr(Told, "_counted_elsewhere", lambda self: True)
+    printed.take(lambda: "global_step=160, episodic_return=10.5, loss=0.5")
+    printed.take(lambda: "loss 0.25")
+    assert points == [(80, {"episodic_return": 9.0}), (160, {"episodic_return": 10.5})]
+    assert taken == [{"loss": 0.5}, {"loss": 0.25}]
+
+
 def test_values_beside_a_bar_are_taken(monkeypatch, taken):
     tqdm = pytest.importorskip("tqdm")
     for name in ("set_postfix", "display", *printed.BARS):
         monkeypatch.setattr(tqdm.std.tqdm, name, vars(tqdm.std.tqdm)[name])
     monkeypatch.setattr(printed, "_installed", True)
     printed.install(tqdm.std)  # loaded after the run has begun
+    monkeypatch.setattr(printed, "_shown", {})
     stream = Stream()
     printed.watch_stream(stream)
     with tqdm.tqdm(total=3, file=stream) as bar:
         bar.set_postfix(loss=0.123456, samples=3)
         bar.set_postfix({"lr": 0.5}, acc=0.25)
+        evaluated = float("0.25")
+        for loss in (2, 2):
+            bar.set_postfix(loss=loss, val_acc=evaluated)
+        bar.set_postfix(val_acc=float("0.25"))
         bar.set_description(f"epoch 3, loss {0.75}")
         bar.set_description(desc="reading")
         bar.set_postfix_str(s="loss=0.5", refresh=False)
         assert bar.postfix == "loss=0.5"
         bar.write("acc 0.5", file=io.StringIO())
-    values = [{"loss": 0.123456}, {"lr": 0.5, "acc": 0.25}, {"loss": 0.75}, {"loss": 0.5}, {"acc": 0.5}]
-    assert taken == values
+    assert taken == [
+        {"loss": 0.123456}, {"lr": 0.5, "acc": 0.25},
+        {"loss": 2.0, "val_acc": 0.25}, {"loss": 2.0}, {"val_acc": 0.25},  # measured anew, and the same
+        {"loss": 0.75}, {"loss": 0.5}, {"acc": 0.5},
+    ]  # fmt: skip

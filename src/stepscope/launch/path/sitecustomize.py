@@ -157,7 +157,8 @@ class _Lines:
         self._signs = _Signs()
         self._shapes: dict[str, int] = {}
         self._kept: list[str] = []
-        self._take: Callable[[str], None] | None = None
+        self.take: Callable[[str], None] | None = None
+        """Takes the lines; None until some come as those of a training do, or a framework is loaded."""
         self.told: Any = None
         """The object of ``stepscope.launch.plain`` that takes the lines; None while it is not loaded."""
         self.bare = builtins.print
@@ -238,13 +239,13 @@ class _Lines:
 
     def off(self) -> None:
         """Look at nothing any more."""
-        self.pause(float("inf"))
         self.leave_streams()
         if self._builtins.print is self.print:
             self._builtins.print = self.bare
 
     def leave_streams(self) -> None:
         """Give the streams their own ``write`` back, unless somebody else has replaced it since."""
+        self.pause(float("inf"))
         for stream, write in self._streams:
             if stream.__dict__.get("write") is write:
                 del stream.write
@@ -261,8 +262,8 @@ class _Lines:
     def _line(self, text: str) -> None:
         if len(text) > self.LONGEST:
             return
-        if self._take is not None:
-            self._take(text)
+        if self.take is not None:
+            self.take(text)
             return
         shape = text.translate(self._digits)
         self._kept.append(text)
@@ -274,9 +275,9 @@ class _Lines:
             self._shapes.clear()
         self._shapes[shape] = times = self._shapes.get(shape, 0) + 1
         if times >= self.SAME:
-            self._take = self._taker()
-            for line in self._kept if self._take is not None else ():
-                self._take(line)
+            self.take = self._taker()
+            for line in self._kept if self.take is not None else ():
+                self.take(line)
             self._kept.clear()
 
     def _taker(self) -> Callable[[str], None]:
