@@ -48,12 +48,18 @@ describe("the time of a step", () => {
   });
   it("is what an open finding says of it, with its wait", () => {
     const pace = paceOf(newest, open("data-wait", waits), null)!;
-    expect(pace.window).toBe("mean since step 330");
+    expect([pace.window, pace.waited]).toEqual(["mean since step 330", undefined]);
     expect([pace.seconds, pace.wait_s]).toEqual([expect.closeTo(0.255, 9), expect.closeTo(0.0507, 9)]);
   });
   it("that became longer keeps its share of waiting, and was what the finding says", () => {
     const pace = paceOf(newest, open("slower-steps", { before_ms: 59, after_ms: 420 }), jump)!;
-    expect(pace.window).toBe("usual since step 330");
+    expect([pace.window, pace.waited]).toEqual(["usual since step 330", "median of the newest"]);
+    const without = paceOf(
+      { ...newest, wait_s: null },
+      open("slower-steps", { before_ms: 59, after_ms: 420 }),
+      null,
+    );
+    expect(without!.waited).toBeUndefined();
     expect([pace.seconds, pace.wait_s]).toEqual([expect.closeTo(0.42, 9), expect.closeTo(0.068, 9)]);
     expect(pace.before).toEqual({ step: 330, seconds: expect.closeTo(0.059, 9), wait_s: 0.001 });
   });

@@ -5,6 +5,8 @@ import { count } from "../format/number";
 /** How long a step takes, in which steps, and how long it took before. */
 export interface Pace extends StepTime {
   window: string;
+  /** The steps of which its share of waiting is, where these are others. */
+  waited?: string;
   before: StepTimeBefore | null;
 }
 
@@ -33,6 +35,7 @@ export function paceOf(
       seconds: 1e-3 * after_ms,
       wait_s: share === null ? null : 1e-3 * after_ms * share,
       window: `usual ${since(slower)}`,
+      ...(share === null ? {} : { waited: "median of the newest" }),
       before: { wait_s: null, ...before, step: slower.since_step, seconds: 1e-3 * before_ms },
     };
   }
