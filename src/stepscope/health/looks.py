@@ -258,9 +258,11 @@ class RunFacts:
         """Let the rows look at the end of what is recorded."""
         self._now = inf
         for row in self._rows:
+            row.ended = True
             for known in self._known.values():
                 if known is not None and row in self._leads[known.stream]:
-                    row.judge(known, self, ended=True)
+                    row.judge(known, self)
+            row.ended = False
 
     def _of(self, chunk: Chunk) -> Known | None:
         stream = chunk.stream
@@ -378,6 +380,8 @@ class Row(Rule):
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
+        self.ended = False
+        """Whether nothing more comes."""
         self.holding: dict[Stream, int] = {}
         """Series of which something was wrong at the last look, and the step since which it is."""
         self._about: dict[Stream, str] = {}
@@ -387,10 +391,6 @@ class Row(Rule):
     @abstractmethod
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         """Return what is wrong with a series; None if nothing is."""
-
-    def see_end(self, known: Known, run: RunFacts) -> Seen | None:
-        """Return what is wrong with a series once nothing more comes."""
-        return self.see(known, run)
 
     def tail(self) -> Tail | Spikes | None:
         """Return the tail that it asks for of a series; by default none."""
@@ -427,9 +427,9 @@ class Row(Rule):
     def look(self, batch: StreamBatch) -> None:
         """Do nothing: the facts call ``judge`` when it is time to look."""
 
-    def judge(self, known: Known, run: RunFacts, *, ended: bool = False) -> None:
+    def judge(self, known: Known, run: RunFacts) -> None:
         """Open a finding about a series, bring it up to date, or close it."""
-        self.tell(known, (self.see_end if ended else self.see)(known, run))
+        self.tell(known, self.see(known, run))
 
     def tell(self, known: Known, seen: Seen | None) -> None:
         """Open a finding about a series, bring it up to date, or close it if nothing is seen any more."""
@@ -493,7 +493,7 @@ class AcrossSeries(Row):
     def see_all(self, known: Known, run: RunFacts) -> dict[Stream, Seen]:
         """Return what is wrong with each series of the run and rank of one."""
 
-    def judge(self, known: Known, run: RunFacts, *, ended: bool = False) -> None:
+    def judge(self, known: Known, run: RunFacts) -> None:
         """Open, renew and close findings about all series."""
         seen = self.see_all(known, run)
         for other in run.beside(known, known.stream.role):

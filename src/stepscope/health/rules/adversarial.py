@@ -185,12 +185,6 @@ class ReturnCollapsed(Row):
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
-        return self._fell(known, run)
-
-    def see_end(self, known: Known, run: RunFacts) -> Seen | None:
-        return self._fell(known, run, ended=True)
-
-    def _fell(self, known: Known, run: RunFacts, *, ended: bool = False) -> Seen | None:
         own = known.facts
         # An evaluation is of several episodes, and of a policy that does not explore.
         evaluates = known.stream.split == "eval"
@@ -208,7 +202,7 @@ class ReturnCollapsed(Row):
         # Where it got worse and worse for half of the run it is not one that has just begun.
         # One that has just begun falls below one that acts by chance, and then stays there.
         last = median(medians[STRETCHES // 2 : -STRETCHES // 4]) - median(medians[-STRETCHES // 4 :])
-        goes_on = ended and own.finite >= 8 * STRETCHES and last > (first - level) / 4
+        goes_on = self.ended and own.finite >= 8 * STRETCHES and last > (first - level) / 4
         steady = (evaluates or goes_on) and at <= STRETCHES // 2 and rise_chance(-medians[at:]) < CHANCE
         if steady and first - level > far:
             clear, cost = True, 1.0

@@ -521,15 +521,12 @@ class SeriesStopped(Row):
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
-        """Return nothing: only the end of what is recorded tells that nothing comes."""
-        if known.facts.count >= FEWEST_GAPS:
-            self.judged()
-        return None
-
-    def see_end(self, known: Known, run: RunFacts) -> Seen | None:
         facts = known.facts
+        if facts.count < FEWEST_GAPS:
+            return None
+        self.judged()
         trained = [other.facts for other in run.of(known.stream.run, "loss") if other.stream.split == "train"]
-        if facts.count < FEWEST_GAPS or not trained:
+        if not self.ended or not trained:  # only the end of what is recorded tells that nothing comes
             return None
         newest = max(trained, key=lambda series: (series.last_wall, series.last_step))
         missing_s = newest.last_wall - facts.last_wall

@@ -324,12 +324,12 @@ class VanishingGradient(AcrossLayers):
         """Return whether it judges a series: the first of the layers, or the norm of the whole gradient."""
         return stream.role == "gradient_norm" or super().is_led_by(stream)
 
-    def judge(self, known: Known, run: RunFacts, *, ended: bool = False) -> None:
+    def judge(self, known: Known, run: RunFacts) -> None:
         """Judge the layers together, and the norm of the whole gradient by itself."""
         if known.stream.role == "gradient_norm":
             self.tell(known, self._whole(known))
         else:
-            super().judge(known, run, ended=ended)
+            super().judge(known, run)
 
     def bad(self, layers: list[Known], values: Floats, run: RunFacts) -> NDArray[np.bool_]:
         updates = self._updates(layers[0], run)

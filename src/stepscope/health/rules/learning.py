@@ -475,11 +475,8 @@ class LearningRate(Row):
         if facts.last == 0 and still >= self.limits["zeros"] and (facts.most[0] > 0 or not others > 0):
             text = f"the learning rate has been 0 for {still:,} points"
             return Seen(text, {"value": 0.0, "points": still}, facts.constant_since)
-        return self._jump(known)
-
-    def see_end(self, known: Known, run: RunFacts) -> Seen | None:
-        """Look as before, and at the whole schedule: one that rises again may be about to fall again."""
-        return self.see(known, run) or self._mirrored(known)
+        # A schedule that rises again may be about to fall again, until it ends.
+        return self._jump(known) or (self._mirrored(known) if self.ended else None)
 
     def _mirrored(self, known: Known) -> Seen | None:
         """Return that a rate came to nothing and rises the way it fell: its schedule went on past its end."""

@@ -156,12 +156,6 @@ class LossNotDecreasing(Row):
         return stream.role != "loss" or (stream.split == "train" and stream.lower_is_better is True)
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
-        return self._see(known, run)
-
-    def see_end(self, known: Known, run: RunFacts) -> Seen | None:
-        return self._see(known, run, ended=True)
-
-    def _see(self, known: Known, run: RunFacts, *, ended: bool = False) -> Seen | None:
         stream = known.stream
         # A part of a loss is judged if it is all of it.
         is_part = stream.role == "part_loss" and run.training_loss(stream.run) is not known
@@ -181,7 +175,8 @@ class LossNotDecreasing(Row):
         if seen is None and not start.fell and not curve.resumed:
             seen = self._unmoved(at, curve, run) if curve.few else self._stuck(at, curve, start)
         # A model that begins slowly guesses as well, until it does not; at the end it does no more.
-        if seen is None and not curve.few and len(curve.means) * curve.width >= (CERTAIN if ended else LONG):
+        enough = CERTAIN if self.ended else LONG
+        if seen is None and not curve.few and len(curve.means) * curve.width >= enough:
             seen = self._never_learnt(at, curve, run)
         if seen is not None:
             self.judged()

@@ -129,7 +129,7 @@ class NonFinite(Row):
         text = counted_values(value, what) if streak.counts else f"{what} is {worded(value)}"
         return Seen(f"{text} at step {at.step:,}", values, since, at=at)
 
-    def judge(self, known: Known, run: RunFacts, *, ended: bool = False) -> None:
+    def judge(self, known: Known, run: RunFacts) -> None:
         """Open the finding that a series shares, correct it, or close it."""
         self.judged()
         stream, place = known.stream, self.place_of(known)
@@ -144,7 +144,7 @@ class NonFinite(Row):
         self._bad[stream] = place, bad
         self._members.setdefault(place, set()).add(stream)
         is_due = self.is_due(place, known, run)
-        if is_due is None and ended:
+        if is_due is None and self.ended:
             is_due = True
         if is_due:
             self._tell(place, bad, known, run)
