@@ -146,12 +146,15 @@ def ranked(
     if lower is not None and rows and rows[0].values and not rows[0].bad:
         best = rows[0]
         for row in rows:
-            row.tied = row is best or (bool(row.values) and not row.bad and not _apart(best, row))
+            row.tied = row is best or (bool(row.values) and not row.bad and not apart(best, row))
     return rows
 
 
-def _apart(a: Configuration, b: Configuration) -> bool:
-    """Return whether two means differ beyond the chance between runs; of two single runs nothing tells."""
+def apart(a: Configuration, b: Configuration) -> bool:
+    """Return whether two means differ beyond the chance between runs; of two single runs nothing tells.
+
+    The page asks the same between the groups that it compares (``web/src/series/reading.ts``).
+    """
     spread_a = b.spread if a.spread is None else a.spread
     spread_b = spread_a if b.spread is None else b.spread
     if spread_a is None or spread_b is None or a.mean is None or b.mean is None:

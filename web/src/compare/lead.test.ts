@@ -166,7 +166,7 @@ describe("the difference that leads", () => {
         ),
       ).toBeNull();
   });
-  it("of groups must exceed two standard errors", () => {
+  it("of groups must exceed chance between their runs", () => {
     const time = track("step time");
     const lead = leadOf(
       time,
@@ -179,7 +179,7 @@ describe("the difference that leads", () => {
         () => 21,
       ),
     );
-    expect(lead!.how).toBe("more than two standard errors of 2 and 2 runs");
+    expect(lead!.how).toBe("more than chance between 2 and 2 runs (Welch's test at 5 %)");
     expect(
       leadOf(
         time,

@@ -21,7 +21,7 @@ export interface Judgement {
   b: number;
   delta: Delta;
   sides: [Group, Group];
-  /** Ends of B − A: over the places compared of two runs, two standard errors about that of groups. */
+  /** Ends of B − A: over the places compared of two runs, the margin about that of groups. */
   ends: [number, number];
   /** Ends of the steps that are compared. */
   steps: [number, number];
@@ -42,7 +42,7 @@ export function windowOf({ steps: [from, to] }: Judgement): string {
 /** The verdict on a metric over the last half of the steps that both sides share; null: they share too few.
  *
  * The sides are compared at the same steps, so that a loss that falls on both is not a spread. Between groups of runs the
- * difference must exceed two standard errors; between two runs one must lie above the other at every place. A schedule,
+ * difference must exceed chance between them; between two runs one must lie above the other at every place. A schedule,
  * which is set and not found, only differs.
  */
 export function judge(track: Track, a: SideLine | null, b: SideLine | null): Judgement | null {
@@ -52,16 +52,16 @@ export function judge(track: Track, a: SideLine | null, b: SideLine | null): Jud
   const [groupA, groupB] = [groupAt(a, overlap[1]), groupAt(b, overlap[1])];
   if (groupA.spread !== null && groupB.spread !== null) {
     const delta = deltaOf(groupA, groupB, lower);
-    const error = 2 * (delta?.error ?? 0);
+    const margin = delta?.margin ?? 0;
     return (
       delta && {
         a: groupA.mean,
         b: groupB.mean,
         delta,
         sides: [groupA, groupB],
-        ends: [delta.difference - error, delta.difference + error],
+        ends: [delta.difference - margin, delta.difference + margin],
         steps: [overlap[1], overlap[1]],
-        how: `more than two standard errors of ${groupA.count} and ${counted(groupB.count, "run")}`,
+        how: `more than chance between ${groupA.count} and ${counted(groupB.count, "run")} (Welch's test at 5 %)`,
       }
     );
   }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { lineOf } from "../runs/fixtures";
-import { deltaOf, groupOf, newest, noiseAt, readingOf, recordedAt } from "./reading";
+import { deltaOf, studentQuantile, groupOf, newest, noiseAt, readingOf, recordedAt } from "./reading";
 
 const last = (value: number | "NaN") => ({ step: 3, wall: 0, value });
 
@@ -64,6 +64,7 @@ describe("groups", () => {
       difference: -1,
       ratio: -0.5,
       error: Math.hypot(0.1, 0.1),
+      margin: 2 * Math.hypot(0.1, 0.1),
       of: "steps",
       verdict: "better",
     });
@@ -86,9 +87,34 @@ describe("groups", () => {
     });
     expect(deltaOf(groupOf([2], 0), groupOf([1, 1.2, 0.8]), true)!.verdict).toBe("better");
   });
-  it("less than two standard errors is the spread of the runs", () => {
+  it("less than Welch's margin is the spread of the runs", () => {
     expect(deltaOf(groupOf([1, 3]), groupOf([2, 4]), true)!.verdict).toBe("noise");
     expect(deltaOf(groupOf([1, 1.01, 0.99]), groupOf([2, 2.01, 1.99]), true)!.verdict).toBe("worse");
+  });
+  it.each([
+    [1, 12.706],
+    [2, 4.303],
+    [3.5, 2.9401],
+    [10, 2.228],
+    [100, 1.984],
+  ])("Student's distribution with %f degrees of freedom has 5 %% beyond %f", (free, size) => {
+    expect(studentQuantile(free) / size).toBeCloseTo(1, 3);
+  });
+  it("three seeds that differ by 2.2 standard errors are not told apart, ten are", () => {
+    const group = (middle: number, count: number) => ({
+      mean: middle,
+      spread: Math.sqrt(count / 2),
+      noise: null,
+      count,
+      bad: 0,
+    });
+    expect(deltaOf(group(0, 3), group(2.2, 3), true)!.verdict).toBe("noise");
+    expect(deltaOf(group(0, 10), group(2.2, 10), true)!.verdict).toBe("worse");
+    expect(deltaOf(group(1, 3), { ...group(9, 3), spread: 0 }, true)!.margin).toBeCloseTo(
+      4.303 * Math.sqrt(0.5),
+      2,
+    );
+    expect(deltaOf(groupOf([1, 1]), groupOf([2, 2]), true)).toMatchObject({ margin: 0, verdict: "worse" });
   });
   it("nothing to compare, and no share of zero", () => {
     expect(deltaOf(groupOf([NaN]), groupOf([1]), true)).toBeNull();

@@ -134,45 +134,93 @@ export interface Delta {
   ratio: number | null;
   /** Standard error of the difference; null: not known. */
   error: number | null;
+  /** How far from 0 a difference must be so that it is none by chance, at 5 % on both sides; null: not known. */
+  margin: number | null;
   /** What is not exceeded: the spread of runs, that of the values of single runs along their steps, or what seeds do. */
   of: "runs" | "steps" | "seeds" | null;
   verdict: Verdict;
 }
 
-/** `noise`: less than two standard errors; `unknown`: too few values to tell; `changed`: its name does not tell which way is better. */
+/** `noise`: less than the margin; `unknown`: too few values to tell; `changed`: its name does not tell which way is better. */
 export type Verdict = "better" | "worse" | "same" | "noise" | "unknown" | "changed";
 
 /** null where a side has no finite value. */
 export function deltaOf(a: Group, b: Group, lower: boolean | null): Delta | null {
   if (!a.count || !b.count) return null;
   const difference = b.mean - a.mean;
-  const { error, of } = errorOf(a, b);
+  const { error, margin, of } = errorOf(a, b);
   return {
     difference,
     ratio: a.mean === 0 ? null : difference / Math.abs(a.mean),
     error,
+    margin,
     of,
-    verdict: verdictOf(difference, Math.max(Math.abs(a.mean), Math.abs(b.mean)), error, lower),
+    verdict: verdictOf(difference, Math.max(Math.abs(a.mean), Math.abs(b.mean)), margin, lower),
   };
 }
 
-/** Standard error of B − A. A single run beside several is taken to be spread as they are. */
-function errorOf(a: Group, b: Group): Pick<Delta, "error" | "of"> {
+/** Standard error of B − A, and Welch's margin (1947) between runs, as the server has it between configurations.
+ *
+ * A single run beside several is taken to be spread as they are. The many steps of single runs need no quantile.
+ */
+function errorOf(a: Group, b: Group): Pick<Delta, "error" | "margin" | "of"> {
   const [spreadA, spreadB] = [a.spread ?? b.spread, b.spread ?? a.spread];
-  if (spreadA !== null && spreadB !== null)
-    return { error: Math.sqrt(spreadA ** 2 / a.count + spreadB ** 2 / b.count), of: "runs" };
-  if (a.noise !== null && b.noise !== null) return { error: Math.hypot(a.noise, b.noise), of: "steps" };
-  return { error: null, of: null };
+  if (spreadA !== null && spreadB !== null) {
+    const parts = [spreadA ** 2 / a.count, spreadB ** 2 / b.count];
+    const sum = parts[0]! + parts[1]!;
+    const error = Math.sqrt(sum);
+    const within = [a, b].reduce(
+      (total, { spread, count }, side) => total + (spread === null ? 0 : parts[side]! ** 2 / (count - 1)),
+      0,
+    );
+    const single = a.spread === null || b.spread === null;
+    const free = single ? Math.max(a.count, b.count) - 1 : sum ** 2 / within;
+    return { error, margin: error && error * studentQuantile(free), of: "runs" };
+  }
+  if (a.noise !== null && b.noise !== null) {
+    const error = Math.hypot(a.noise, b.noise);
+    return { error, margin: 2 * error, of: "steps" };
+  }
+  return { error: null, margin: null, of: null };
+}
+
+const STRIPS = 4000;
+const quantiles = new Map<string, number>();
+
+/** The size beyond which 5 % of Student's distribution lie on both sides; correct to 1e-3 of it.
+ *
+ * The integral is taken over the angle whose tangent is t / √free, by trapezia.
+ *
+ * @param free: Degrees of freedom, at least 1.
+ */
+export function studentQuantile(free: number): number {
+  const key = free.toFixed(2);
+  const known = quantiles.get(key);
+  if (known !== undefined) return known;
+  const strip = Math.PI / 2 / STRIPS;
+  const area = [0];
+  let before = 1;
+  for (let at = 1; at <= STRIPS; at += 1) {
+    const here = Math.max(Math.cos(at * strip), 0) ** (free - 1);
+    area.push(area[at - 1]! + (before + here) / 2);
+    before = here;
+  }
+  const wanted = 0.95 * area[STRIPS]!;
+  const after = area.findIndex((sum) => sum >= wanted);
+  const part = (wanted - area[after - 1]!) / (area[after]! - area[after - 1]!);
+  const quantile = Math.tan((after - 1 + part) * strip) * Math.sqrt(free);
+  quantiles.set(key, quantile);
+  return quantile;
 }
 
 /** A difference of a smaller part is none: half of the last of four digits. */
 const ALIKE = 5e-4;
 
-function verdictOf(difference: number, size: number, error: number | null, lower: boolean | null): Verdict {
+function verdictOf(difference: number, size: number, margin: number | null, lower: boolean | null): Verdict {
   if (Math.abs(difference) <= ALIKE * size) return "same";
-  if (lower === null) return error !== null && Math.abs(difference) < 2 * error ? "noise" : "changed";
-  if (error === null) return "unknown";
-  if (Math.abs(difference) < 2 * error) return "noise";
+  if (lower === null) return margin !== null && Math.abs(difference) < margin ? "noise" : "changed";
+  if (margin === null) return "unknown";
+  if (Math.abs(difference) < margin) return "noise";
   return difference < 0 === lower ? "better" : "worse";
 }
 

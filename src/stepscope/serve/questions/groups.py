@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from stepscope.analyze.rank_test import LEVEL, rank_test
 from stepscope.analyze.regression import lacking_runs, regression, undisturbed
+from stepscope.analyze.sweep import Configuration, apart
 from stepscope.errors import UsageError
 from stepscope.names.settings import flatten
 from stepscope.serve.questions.answer import Answer, Cell, Table
@@ -161,7 +162,7 @@ def _difference(
     """Return the means of both sides over the last half of their shared steps, and whether they differ.
 
     The steps end where half of the runs of each side still have values; runs that end earlier do not count.
-    Between groups the difference must exceed two standard errors; between two runs one must lie above the
+    Between groups the difference must exceed chance by Welch's test; between two runs one must lie above the
     other at every place.
     """
     known = [[member for member in side if member is not None] for side in means]
@@ -183,14 +184,13 @@ def _difference(
     lacks = sum(member is not None for side in means for member in side) - sum(sizes)
     ended = f"; {counted(lacks, 'run')} that ended before step {end:,.0f} left out" if lacks else ""
     if min(sizes) >= 2:
-        of_runs = [table.mean(axis=1) for table in tables]
-        error = float(np.sqrt(sum(of_run.var(ddof=1) / len(of_run) for of_run in of_runs)))
-        runs = f"{sizes[0]:,} and {sizes[1]:,} runs"
-        if abs(mean_b - mean_a) <= 2 * error:
-            return mean_a, mean_b, "same", f"within two standard errors of {runs}{ended}"
+        of_a, of_b = (Configuration([], table.mean(axis=1).tolist()) for table in tables)
+        chance = f"chance between {sizes[0]:,} and {sizes[1]:,} runs (Welch's test at 5 %){ended}"
+        if not apart(of_a, of_b):
+            return mean_a, mean_b, "same", f"within {chance}"
         if mean_a and abs(mean_b - mean_a) < LEAST_RATIO * abs(mean_a):
             return mean_a, mean_b, "same", f"less than 1 %{ended}"
-        return mean_a, mean_b, "differs", f"more than two standard errors of {runs}{ended}"
+        return mean_a, mean_b, "differs", f"more than {chance}"
     if len(places) < LEAST_PLACES:
         return mean_a, mean_b, "cannot tell", f"only {counted(len(places), 'shared point')}{ended}"
     gap = tables[1].mean(axis=0) - tables[0].mean(axis=0)

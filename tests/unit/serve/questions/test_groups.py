@@ -84,4 +84,7 @@ def test_a_run_that_crashed_early_hides_no_difference(tmp_path: Path) -> None:
     a, b, _, verdict, why = rows_of(answer)["train/loss"]
     assert (a, b) == (pytest.approx(1.01), pytest.approx(2.015))
     assert verdict == "A is better"
-    assert why == "more than two standard errors of 3 and 4 runs; 1 run that ended before step 39 left out"
+    assert why == (
+        "more than chance between 3 and 4 runs (Welch's test at 5 %); "
+        "1 run that ended before step 39 left out"
+    )
