@@ -51,7 +51,7 @@ CASES = {
     "steps that became longer, by whose work is not known": (
         {**SERIES, "speed/step_time_ms": (STEPS, np.where(STEPS < 600, 100, 400) + (STEPS % 2))},
         "",
-        "nothing wrong found; not judged: step times",
+        "not steady: steps became slower since step 600",
     ),
     "a metric that was NaN for a while": (
         {

@@ -49,9 +49,8 @@ class SlowerSteps(Row):
     id = "slower-steps"
     title = "Steps became slower"
     formula = (
-        "the lower quartiles of step times in all later sixteenths of a run exceed ratio * those in all "
-        "earlier ones, two on either side, and lost_s were lost; also without waits w: t * (1 - w) * (1 - w "
-        "/ 2)"
+        "lower quartiles of step times in all later sixteenths exceed ratio * those in earlier ones, two on "
+        "either side, and lost_s were lost; also without waits w: t * (1 - w) * (1 - w / 2), low if unknown"
     )
     source = (
         "ours; quartiles because other work lengthens some steps and not all; waits as Linux counts them; of "
@@ -82,21 +81,20 @@ class SlowerSteps(Row):
         measured = np.flatnonzero(np.isfinite(waits))
         waits = waits[measured]
         own = self._compared(times[measured] * (1 - waits) * (1 - waits / 2), facts.count)
-        if own is None:
-            later = waits[measured >= slower.since]
-            why = (
-                f"threads waited for a processor in {share(median(later))} of the time since"
-                if len(later)
-                else "whether by other work on the machine is not recorded: its waits for a processor"
-            )
+        later = waits[measured >= slower.since]
+        if own is None and len(later):
+            waited = f"threads waited for a processor in {share(median(later))} of the time since"
             self._judged = False
-            self.abstain(f"steps became slower at step {steps[slower.since]:,}, and {why}")
+            self.abstain(f"steps became slower at step {steps[slower.since]:,}, and {waited}")
             return None
         text = (
             f"a step took {number(1e3 * slower.before)} ms before, and {number(1e3 * slower.after)} ms since"
         )
         lost_s = (slower.after - slower.before) * facts.count * (1 - slower.since / len(times))
         values = {"before_ms": 1e3 * slower.before, "after_ms": 1e3 * slower.after, "lost_s": lost_s}
+        if own is None:
+            text += "; waits for a processor are not recorded, so other work on the machine may be the cause"
+            return Seen(text, values, int(steps[slower.since]), severity="low")
         cost = lost_s / max(float(times.sum()) * facts.width, lost_s)
         return Seen(text, values, int(steps[slower.since]), cost=cost)
 
