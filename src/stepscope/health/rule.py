@@ -123,7 +123,8 @@ class Rule(ABC):
         self._newest_of: dict[tuple[Stream, str], int] = {}
         """Place of the last finding about each series and thing, open or closed."""
         self._opened: dict[Stream, int] = {}
-        self._seen: dict[str, int] = {}
+        self._seen: dict[str, dict[Stream, int]] = {}
+        """Points of each series, by role."""
         self._judged = False
 
     def take(self, batch: StreamBatch) -> None:
@@ -131,7 +132,8 @@ class Rule(ABC):
         for chunk in batch.of(self.roles):
             role = chunk.stream.role
             if self.is_of(chunk.stream):
-                self._seen[role] = self._seen.get(role, 0) + len(chunk)
+                points = self._seen.setdefault(role, {})
+                points[chunk.stream] = points.get(chunk.stream, 0) + len(chunk)
         self.look(batch)
         self._settle()
 
@@ -172,7 +174,8 @@ class Rule(ABC):
         lacking = self._lacking()
         if lacking:
             return f"not recorded: {lacking}"
-        counts = {role: self._seen[role] for role in self.roles if role in self._seen}
+        # Of the longest series: no rule judges the points of several together.
+        counts = {role: max(self._seen[role].values()) for role in self.roles if role in self._seen}
         seen = ", ".join(f"{count:,} of {role.replace('_', ' ')}" for role, count in counts.items())
         return f"too few points: {seen}" + (f"; it needs {self.fewest}" if self.fewest else "")
 
