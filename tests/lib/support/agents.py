@@ -108,7 +108,7 @@ QUESTIONS = {
     "what changed between A and B and is it real": (
         "sweep",
         [("compare", {"a": "lr:0.1", "b": "lr:0.03"})],
-        ["lr\t0.1\t0.03", "B is better", "standard errors"],
+        ["lr\t0.1\t0.03", "B is better", "Welch"],
     ),
     "memory peak and who holds it": (
         "profiles",
