@@ -208,8 +208,12 @@ def standing(rows: Sequence[Configuration], names: Sequence[str], lower: bool | 
         return "No winner can be told: each configuration ran once, so nothing shows how much seeds differ"
     if len(tied) == 1:
         return f"Best: {tied[0]}. It differs from every other by more than chance between seeds"
-    if len(tied) == 2:
-        return f"No winner between {tied[0]} and {tied[1]}: they differ no more than seeds do by chance"
     first = all(row.tied for row in rows[: len(tied)])
     those = f"the first {len(tied)}" if first else f"{len(tied)} configurations"
-    return f"No winner among {those}: they differ no more from {tied[0]} than seeds do by chance"
+    between = f"between {tied[0]} and {tied[1]}" if len(tied) == 2 else f"among {those}"
+    single = [len(row.values) == 1 for row in rows if row.tied]
+    if all(single):
+        return f"No winner {between} can be told: each ran once, so nothing shows how much seeds differ"
+    other = "they differ no more" + ("" if len(tied) == 2 else f" from {tied[0]}")
+    once = ", or ran once as it did" if single[0] and sum(single) > 1 else ""
+    return f"No winner {between}: {other} than seeds do by chance{once}"

@@ -249,6 +249,7 @@ describe("the verdict on a metric", () => {
       difference: -0.15,
       ratio: -0.15,
       error: 0.01,
+      margin: 2 * 0.01,
       of: "steps" as const,
       verdict: "better" as const,
     };
