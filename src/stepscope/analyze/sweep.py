@@ -153,7 +153,7 @@ def ranked(
 def apart(a: Configuration, b: Configuration) -> bool:
     """Return whether two means differ beyond the chance between runs; of two single runs nothing tells.
 
-    The page asks the same between the groups that it compares (``web/src/series/reading.ts``).
+    The page asks the same between the groups that it compares (``web/src/series/sides.ts``).
     """
     spread_a = b.spread if a.spread is None else a.spread
     spread_b = spread_a if b.spread is None else b.spread

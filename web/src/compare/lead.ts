@@ -2,7 +2,7 @@
 import { count, counted } from "../format/number";
 import type { MetricKind } from "../server/api";
 import { groupAt, overlapOf, valueAt, type SideLine, type Track } from "../runs/sidelines";
-import { deltaOf, type Delta, type Group, type Verdict } from "../series/reading";
+import { deltaOf, type Delta, type Group, type Verdict } from "../series/sides";
 
 /** Places at which both sides are known; fewer show nothing. */
 const LEAST_PLACES = 8;

@@ -1,7 +1,7 @@
 /** Whether all seeds of two configurations settle what one run of each leaves open. */
 import { configurationOf, entriesOf, type Seeded } from "../runs/configurations";
 import type { Sweep, SweepRow } from "../server/api";
-import { deltaOf, type Delta, type Group } from "../series/reading";
+import { deltaOf, type Delta, type Group } from "../series/sides";
 
 /** The seeds of both sides. */
 export interface Seeds {

@@ -2,7 +2,7 @@
 import { SIDES } from "../runs/sides";
 import { sideLine, tracksOf, type SideLine, type Track } from "../runs/sidelines";
 import { keyCharts } from "../series/pick";
-import type { Delta } from "../series/reading";
+import type { Delta } from "../series/sides";
 import { app } from "../state/app.svelte";
 import { compare } from "../state/compare.svelte";
 import { figures } from "../state/figures.svelte";

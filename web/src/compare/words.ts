@@ -1,6 +1,6 @@
 /** How the comparison of two figures reads. */
 import { NOTHING, figure, percent } from "../format/number";
-import type { Delta, Verdict } from "../series/reading";
+import type { Delta, Verdict } from "../series/sides";
 import type { Tone } from "../runs/state";
 
 const WORDS: Record<Verdict, string> = {

@@ -5,7 +5,7 @@
  */
 import type { Chart, Split } from "../server/api";
 import { linesOf, type Family, type LineOf } from "./catalog";
-import { groupOf, noiseAt, type Group } from "../series/reading";
+import { groupOf, noiseAt, type Group } from "../series/sides";
 import { lowerBound, type DrawLine } from "../series/shape";
 
 /** One series compared: a chart, or its part of one split. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { lineOf } from "../runs/fixtures";
-import { deltaOf, studentQuantile, groupOf, newest, noiseAt, readingOf, recordedAt } from "./reading";
+import { newest, readingOf, recordedAt } from "./reading";
+import { deltaOf, groupOf, noiseAt, studentQuantile } from "./sides";
 
 const last = (value: number | "NaN") => ({ step: 3, wall: 0, value });
 
