@@ -118,7 +118,7 @@ function errorOf(a: Group, b: Group): Pick<Delta, "error" | "margin" | "of"> {
 }
 
 const STRIPS = 4000;
-const quantiles = new Map<string, number>();
+const quantiles = new Map<number, number>();
 
 /** The size beyond which 5 % of Student's distribution lie on both sides; correct to 1e-3 of it.
  *
@@ -127,7 +127,7 @@ const quantiles = new Map<string, number>();
  * @param free: Degrees of freedom, at least 1.
  */
 export function studentQuantile(free: number): number {
-  const key = free.toFixed(2);
+  const key = Math.round(100 * free);
   const known = quantiles.get(key);
   if (known !== undefined) return known;
   const strip = Math.PI / 2 / STRIPS;
