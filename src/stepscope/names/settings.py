@@ -6,19 +6,30 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 
-def leaves(values: Mapping[Any, Any], sign: str, before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield what nested mappings hold.
+def paths(values: Mapping[Any, Any], before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the values of nested mappings, each with its names from the outermost in.
+
+    Args:
+        values: By name.
+        before: Names that stand before all others.
+    """
+    for name, value in values.items():
+        path = (*before, str(name))
+        if isinstance(value, Mapping):
+            yield from paths(value, path)
+        else:
+            yield path, value
+
+
+def leaves(values: Mapping[Any, Any], sign: str) -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested mappings, each by one name.
 
     Args:
         values: By name.
         sign: Stands between the names of two levels.
-        before: Stands before all names.
     """
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from leaves(value, sign, f"{before}{name}{sign}")
-        else:
-            yield f"{before}{name}", value
+    for path, value in paths(values):
+        yield sign.join(path), value
 
 
 def flatten(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from threading import Lock
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from stepscope.integrations.keras import gradients
 from stepscope.integrations.keras.batches import BatchParts, TrainFunction, watched_by
 from stepscope.integrations.keras.model import Labels, ModelRecorder, batches_per_call, readings, updates
 from stepscope.integrations.stepper import Stepper
+from stepscope.names.settings import paths
 from stepscope.record import Run
 from stepscope.record.endings import outcome
 from stepscope.record.problems import Reporter
@@ -501,17 +502,9 @@ def numbers(logs: Any) -> list[tuple[str, Any]]:
     A metric with parts, such as all that were compiled, gives each by its own name, as Keras does. Names that
     occur twice stand after that of their metric.
     """
-    found = list(_leaves((), logs)) if isinstance(logs, Mapping) else []
-    times = Counter(path[-1] for path, _ in found)
-    return [(path[-1] if times[path[-1]] == 1 else "/".join(path), value) for path, value in found]
-
-
-def _leaves(path: tuple[str, ...], logs: Mapping[Any, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, value in logs.items():
-        if isinstance(value, Mapping):
-            yield from _leaves((*path, str(name)), value)
-        else:
-            yield (*path, str(name)), value
+    metrics = list(paths(logs)) if isinstance(logs, Mapping) else []
+    times = Counter(path[-1] for path, _ in metrics)
+    return [(path[-1] if times[path[-1]] == 1 else "/".join(path), value) for path, value in metrics]
 
 
 def hook_of(profile_batch: ProfileBatch) -> ProfilerHook | None:
