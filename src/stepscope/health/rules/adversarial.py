@@ -226,7 +226,7 @@ class ReturnCollapsed(Row):
 class ValuesDiverge(Row):
     """Compares estimates of returns with the largest return that an episode had.
 
-    An estimate can be larger only if episodes end long before what is to come counts no more.
+    A sound estimate can be larger if episodes are cut off long before the discount makes later rewards small.
     """
 
     id = "values-diverge"
@@ -263,7 +263,7 @@ class ValuesDiverge(Row):
         limit, heights = self.limits["factor"] * largest, np.abs(levels(own, STRETCHES))
         if not heights[-STRETCHES // 4 :].min() > max(limit, float(heights[: -STRETCHES // 4].max())):
             return None
-        text = f"it is {number(own.level)}, and no return of an episode was above {number(largest)}"
+        text = f"it is {number(own.level)}, and returns of episodes stayed within ±{number(largest)}"
         values = {"level": own.level, "largest_return": largest}
         return Seen(text, values, since_when(own, lambda values: np.abs(values) > limit))
 
