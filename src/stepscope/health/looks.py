@@ -381,7 +381,7 @@ class Row(Rule):
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
         self.ended = False
-        """Whether nothing more comes."""
+        """Whether the run has ended, so that no more points come."""
         self.holding: dict[Stream, int] = {}
         """Series of which something was wrong at the last look, and the step since which it is."""
         self._about: dict[Stream, str] = {}

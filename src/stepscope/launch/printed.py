@@ -91,9 +91,9 @@ class Telling(threading.local):
 telling = Telling()
 """Of this process."""
 _watching: WeakSet[Any] = WeakSet()
-"""Functions that are in the place of a bar's."""
+"""Functions that replace methods of bars."""
 MAX_SHOWN = 256
-"""Names beside bars whose last value is known."""
+"""Most names beside bars whose last value is remembered."""
 _shown: dict[str, Any] = {}
 
 

@@ -117,6 +117,7 @@ function errorOf(a: Group, b: Group): Pick<Delta, "error" | "margin" | "of"> {
   return { error: null, margin: null, of: null };
 }
 
+/** Of the angle, as the server takes them: they give a quantile of any degrees of freedom to 1e-3. */
 const STRIPS = 4000;
 const quantiles = new Map<number, number>();
 

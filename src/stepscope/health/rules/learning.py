@@ -479,7 +479,7 @@ class LearningRate(Row):
         return self._jump(known) or (self._mirrored(known) if self.ended else None)
 
     def _mirrored(self, known: Known) -> Seen | None:
-        """Return that a rate came to nothing and rises the way it fell: its schedule went on past its end."""
+        """Return a finding if a rate fell to nothing and then rose the way it fell."""
         steps, rates = known.stage.curve
         least = int(rates.argmin()) if len(rates) else 0
         after, peak = len(rates) - 1 - least, int(rates[: least + 1].argmax()) if least else 0

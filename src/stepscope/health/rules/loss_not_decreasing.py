@@ -45,7 +45,7 @@ SPARSE = 10.0
 GUESSING, CHANCES = 0.01, 1.5
 """Share by which the loss of guessing, ln K, may be missed, and multiple of its accuracy, 1 / K."""
 FALLING = 0.1
-"""Chance of a fall of levels below which one may still go on."""
+"""Chance of a fall below which the levels may still be falling."""
 LEARNT = 3.0
 """Standard errors by which a loss fell for certain, however little."""
 EVENLY = 0.5
@@ -314,7 +314,7 @@ class LossNotDecreasing(Row):
         return Seen(text, {"value": level}, int(curve.steps[0]), severity, about=about)
 
     def _never_learnt(self, at: At, curve: _Curve, run: RunFacts) -> Seen | None:
-        """Return that a loss came down to that of guessing, and falls no further."""
+        """Return a finding if a loss came down to that of guessing, and falls no further."""
         later = curve.levels[len(curve.levels) // 2 :]
         guesses = self._guesses(at, curve, run)
         if guesses is None or rise_chance(-later) < FALLING:
