@@ -145,6 +145,23 @@ describe("the noise of a run", () => {
       expect(mean).toBeLessThan(0.13);
     }
   });
+  it("is known of several values of one step, too", () => {
+    const at = Array.from({ length: 12 }, (_, place) => Math.floor(place / 4));
+    expect(
+      noiseAt(
+        at,
+        at.map((_, place) => place % 2),
+        3,
+      ),
+    ).toBeGreaterThan(0.5);
+    expect(
+      noiseAt(
+        at.map(() => 7),
+        at.map(() => 1),
+        7,
+      ),
+    ).toBe(0);
+  });
   it("is none of what is smooth, and is not known of few values", () => {
     expect(
       noiseAt(

@@ -53,7 +53,8 @@ export function noiseAt(
   let sum = 0;
   for (let at = 1; at + 1 < known.length; at += 1) {
     const [before, here, after] = [known[at - 1]!, known[at]!, known[at + 1]!];
-    const part = (x[here]! - x[before]!) / (x[after]! - x[before]!);
+    const width = x[after]! - x[before]!;
+    const part = width ? (x[here]! - x[before]!) / width : 0.5; // several values of one step
     const course = y[before]! + (y[after]! - y[before]!) * part;
     sum += Math.abs(y[here]! - course) / Math.sqrt(1 + part ** 2 + (1 - part) ** 2);
   }
