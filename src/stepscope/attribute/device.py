@@ -17,7 +17,7 @@ from stepscope.trace.model import Kind, Trace, among
 COMPUTE = (Kind.KERNEL,)
 COMMUNICATION = (Kind.COLLECTIVE, Kind.SEND_RECV)
 COPY = (Kind.MEMCPY, Kind.MEMSET)
-SYNCHRONIZING = r"(?i)(Device|Stream|Event|Context|Ctx)Synchronize|cudaMemcpy$|hipMemcpy$|StreamWaitValue"
+SYNCHRONIZING = r"(?i:(Device|Stream|Event|Context|Ctx)Synchronize|cudaMemcpy$|hipMemcpy$|StreamWaitValue)"
 _EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|XLATfrt|pjrt_cpu", re.IGNORECASE)
 
 

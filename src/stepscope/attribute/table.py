@@ -97,322 +97,196 @@ STACKS: tuple[Rule, ...] = (
 )
 """Frames of the model's parts."""
 
-_FILE = r"(?:^|/|\$)"
-_FORMATS = (
-    "csv|json|ndjson|jsonl|parquet|excel|feather|hdf|hdf5|pickle|sql|html|markdown|latex|netcdf|ipc|avro|zarr"
-)
-"""Formats into which libraries of tables write them."""
 
-ACTIVITIES: tuple[Rule, ...] = (
-    Rule(
-        Purpose.LOADING,
-        r"(?:^|/)torch/utils/data/(?:dataloader|_utils/\w+)\.py\(\d+\): (?:__next__|_next_data|fetch"
-        r"|_try_get_data|_get_data|__iter__)"
-        r"|__next__ \((?:.*/)?dataloader\.py:\d+\)|^IteratorGetNext|tf_data"
-        r"|iterator_ops\.py[:(]\d+\)?:? (?:__next__|next)"
-        r"|\$(?:py_dataset_adapter|data_adapter\w*|\w+_data_adapter|\w+_loader_adapter)\.py:\d+ "
-        r"|(?:^|/)keras/src/trainers/data_adapters/\S+\.py[:(]",
-        "torch/utils/data/dataloader.py(628): __next__",
-    ),
-    Rule(
-        Purpose.PROFILING,
-        r"(?:^|/)torch/(?:profiler|autograd)/profiler\w*\.py\(\d+\): (?:start\w*|stop\w*|__enter__"
-        r"|__exit__|step|_transit_action"
-        r"|prepare_trace|export_\w+|_?enable\w*|_?disable\w*|toggle_\w+)$",
-        "torch/profiler/profiler.py(704): step",
-    ),
-    Rule(
-        Purpose.PROFILING,
-        rf"{_FILE}profiler\.py[:(]\d+\)?:? (?:start_trace|stop_trace|start_server|_?stop_and_\w+)",
-        "$profiler.py:101 start_trace",
-    ),
-    Rule(
-        Purpose.PROFILING,
-        r"<built-in (?:method|function) (?:_(?:enable|disable)_profiler|_prepare_profiler|start_trace"
-        r"|stop_trace)",
-        "<built-in method _disable_profiler of PyCapsule object at 0x7f>",
-    ),
-    Rule(
-        Purpose.PROFILING,
-        r"ProfilerSession|cu(?:da|pti)ProfilerSt|^Activity Buffer Request$|^Buffer Flush$|^Instrumentation$",
-        "Activity Buffer Request",
-    ),
-    Rule(
-        Purpose.COMPILING,
-        r"\((?:dynamo_timed|compile_time)\)$|^TorchDynamo Cache Lookup$",
-        "_compile.compile_inner (dynamo_timed)",
-    ),
-    Rule(
-        Purpose.COMPILING,
-        r"(?:^|/)torch/_(?:dynamo|inductor)/(?!eval_frame|external_utils|backends/debugging"
-        r"|runtime_wrappers|output_code|utils\.py|cudagraph_trees|runtime|hooks|decorators"
-        r"|create_parameter_op)\S+\.py\(",
-        "torch/_dynamo/convert_frame.py(600): compile",
-    ),
+def _rules(table: str) -> tuple[Rule, ...]:
+    """Return the rules of a table: below a purpose its examples, and below each of these the pattern."""
+    rules: list[Rule] = []
+    purpose = Purpose.UNKNOWN
+    for line in table.splitlines():
+        text = line.lstrip()
+        if not text or text.startswith("# "):
+            continue
+        if text == line:
+            purpose = Purpose[text.upper()]
+        elif line.startswith(" " * 8):
+            rules[-1] = rules[-1]._replace(pattern=rules[-1].pattern + text)
+        else:
+            rules.append(Rule(purpose, "", text))
+    return tuple(rules)
+
+
+ACTIVITIES = _rules(r"""
+loading
+    torch/utils/data/dataloader.py(628): __next__
+        (?:^|/)torch/utils/data/(?:dataloader|_utils/\w+)\.py\(\d+\): (?:__next__|_next_data|fetch
+        |_try_get_data|_get_data|__iter__)|__next__ \((?:.*/)?dataloader\.py:\d+\)|^IteratorGetNext
+        |tf_data|iterator_ops\.py[:(]\d+\)?:? (?:__next__|next)
+        |\$(?:py_dataset_adapter|data_adapter\w*|\w+_data_adapter|\w+_loader_adapter)\.py:\d+[ ]
+        |(?:^|/)keras/src/trainers/data_adapters/\S+\.py[:(]
+profiling
+    torch/profiler/profiler.py(704): step
+        (?:^|/)torch/(?:profiler|autograd)/profiler\w*\.py\(\d+\): (?:start\w*|stop\w*|__enter__|__exit__
+        |step|_transit_action|prepare_trace|export_\w+|_?enable\w*|_?disable\w*|toggle_\w+)$
+    $profiler.py:101 start_trace
+        (?:^|/|\$)profiler\.py[:(]\d+\)?:? (?:start_trace|stop_trace|start_server|_?stop_and_\w+)
+    <built-in method _disable_profiler of PyCapsule object at 0x7f>
+        <built-in (?:method|function) (?:_(?:enable|disable)_profiler|_prepare_profiler|start_trace
+        |stop_trace)
+    Activity Buffer Request
+        ProfilerSession|cu(?:da|pti)ProfilerSt|^Activity Buffer Request$|^Buffer Flush$|^Instrumentation$
+compiling
+    _compile.compile_inner (dynamo_timed)
+        \((?:dynamo_timed|compile_time)\)$|^TorchDynamo Cache Lookup$
+    torch/_dynamo/convert_frame.py(600): compile
+        (?:^|/)torch/_(?:dynamo|inductor)/(?!eval_frame|external_utils|backends/debugging|runtime_wrappers
+        |output_code|utils\.py|cudagraph_trees|runtime|hooks|decorators|create_parameter_op)\S+\.py\(
     # Not vmap, grad and jvp, which run eagerly.
-    Rule(
-        Purpose.COMPILING,
-        r"(?:^|/)torch/_functorch/(?:_aot_autograd/(?!runtime_wrappers|utils)|partitioners|compilers)\S*\.py\(",
-        "torch/_functorch/partitioners.py(80): default_partition",
-    ),
-    Rule(
-        Purpose.COMPILING,
-        r"(?:^|/)triton/compiler/\S+\.py\(\d+\): (?:compile|make_\w+|ast_to_ttir)\b|(?:^"
-        r"|/)triton/runtime/(?:jit|autotuner)\.py\(\d+\): (?:_do_compile|compile|bench)",
-        "triton/compiler/compiler.py(226): compile",
-    ),
-    Rule(
-        Purpose.COMPILING,
-        r"(?:^|[ :$/])(?:backend_compile|XlaCompile\w*|Xla[A-Z]?\w*Compile|PjRt\w*Compile\w*"
-        r"|BackendCompile|CompileToBackend\w*)",
-        "XlaCompile",
-    ),
-    Rule(
-        Purpose.COMPILING,
-        r"(?:Cpu|Gpu|Tpu|NVPTX|AMDGPU)Compiler::|HloPassPipeline|RunHloPasses|RunBackend|LocalClient::Compile|XlaBuilder",
-        "NVPTXCompiler::CompileTargetBinary",
-    ),
-    Rule(
-        Purpose.COMPILING,
-        r"TfrtCpuClient::Compile|PjRtClient::Compile|CommonPjRtClient::Compile|::CompileAndLoad|::Compile(?:Single|Module)?\b",
-        "TfrtCpuClient::Compile",
-    ),
-    Rule(
-        Purpose.COMPILING,
-        r"trace_to_jaxpr|lower_sharding_computation|lower_jaxpr_to_module|compile_or_get_cached|_pjit_lower|pjit\.lower",
-        "$pjit.py:99 _pjit_lower",
-    ),
-    Rule(
-        Purpose.COMPILING,
-        r"\$?(?:compiler|mlir|partial_eval)\.py[:(]\d+\)?:? (?:backend_compile|compile_or_get_cached"
-        r"|lower_\w+|trace_to_\w+)",
-        "$partial_eval.py:20 trace_to_subjaxpr",
-    ),
+    torch/_functorch/partitioners.py(80): default_partition
+        (?:^|/)torch/_functorch/(?:_aot_autograd/(?!runtime_wrappers|utils)|partitioners
+        |compilers)\S*\.py\(
+    triton/compiler/compiler.py(226): compile
+        (?:^|/)triton/compiler/\S+\.py\(\d+\): (?:compile|make_\w+|ast_to_ttir)\b
+        |(?:^|/)triton/runtime/(?:jit|autotuner)\.py\(\d+\): (?:_do_compile|compile|bench)
+    XlaCompile
+        (?:^|[ :$/])(?:backend_compile|XlaCompile\w*|Xla[A-Z]?\w*Compile|PjRt\w*Compile\w*|BackendCompile
+        |CompileToBackend\w*)
+    NVPTXCompiler::CompileTargetBinary
+        (?:Cpu|Gpu|Tpu|NVPTX|AMDGPU)Compiler::|HloPassPipeline|RunHloPasses|RunBackend
+        |LocalClient::Compile|XlaBuilder
+    TfrtCpuClient::Compile
+        TfrtCpuClient::Compile|PjRtClient::Compile|CommonPjRtClient::Compile|::CompileAndLoad
+        |::Compile(?:Single|Module)?\b
+    $pjit.py:99 _pjit_lower
+        trace_to_jaxpr|lower_sharding_computation|lower_jaxpr_to_module|compile_or_get_cached|_pjit_lower
+        |pjit\.lower
+    $partial_eval.py:20 trace_to_subjaxpr
+        \$?(?:compiler|mlir|partial_eval)\.py[:(]\d+\)?:? (?:backend_compile|compile_or_get_cached
+        |lower_\w+|trace_to_\w+)
     # Calls of what is traced already go through the same modules: only making a new function counts.
-    Rule(
-        Purpose.COMPILING,
-        r"(?:^|/)tensorflow/\S*polymorphic_function/(?:trac\w+|polymorphic_function|compiler_ir)\.py\(\d+\): "
-        r"(?:_create_concrete_function|_create_implements_attribute|from_\w+_graph)$",
-        "tensorflow/python/eager/polymorphic_function/tracing_compilation.py(300): _create_concrete_function",
-    ),
-    Rule(
-        Purpose.COMPILING,
-        r"tracing_compil\w+\.py:\d+ _create_concrete_function|^tf\.function-graph_building$"
-        r"|(?:^|/)tensorflow/\S*framework/func_graph\.py\(\d+\): func_graph_from_py_func$",
-        "tf.function-graph_building",
-    ),
-    Rule(
-        Purpose.COMPILING,
-        r"^(?:nvrtc|hiprtc)Compile\w*|^cuModuleLoad\w*|^hipModuleLoad\w*|^cuLibraryLoad\w*",
-        "nvrtcCompileProgram",
-    ),
-    Rule(
-        Purpose.SAVING,
-        r"(?:^|/)torch/serialization\.py\(\d+\): save$|(?:^"
-        r"|/)torch/distributed/checkpoint/\S+\.py\(\d+\): (?:save|async_save)",
-        "torch/serialization.py(850): save",
-    ),
-    Rule(
-        Purpose.SAVING,
-        r"^(?!.*load)(?:.*[ :.#/])?(?:save_checkpoint|save_model|save_weights|save_pretrained|save_state"
-        r"|_save_checkpoint"
-        r"|checkpoint_save|write_checkpoint|saving_checkpoint)\b",
-        "train.py(40): save_checkpoint",
-    ),
-    Rule(
-        Purpose.SAVING, r"^(?:ss|stepscope)?[./ ]?(?:checkpoint|checkpointing|save checkpoint)$", "checkpoint"
-    ),
-    Rule(
-        Purpose.SAVING,
-        r"(?:^|/)orbax/\S+\.py\(\d+\): save|(?:^|/)safetensors/\S+\.py\(\d+\): save|^(?:\S*/)?SaveV2$"
-        r"|MergeV2Checkpoints|SaveTensors",
-        "orbax/checkpoint/checkpointer.py(90): save",
-    ),
-    Rule(
-        Purpose.SAVING,
-        r"(?:^|/)tensorflow/python/(?:checkpoint/(?:checkpoint\w*|functional_saver)|training/saver"
-        r"|saved_model/save)\.py\(\d+\): (?:_?save\w*|_?write\w*)$",
-        "tensorflow/python/training/saver.py(700): save",
-    ),
-    Rule(
-        Purpose.SAVING,
-        r"(?:^|/)keras/\S*(?:saving|hdf5|legacy)\S*\.py\(\d+\): (?:_?save\w*|export)$"
-        r"|(?:^|/)h5py/\S+\.py\(\d+\): create_dataset$",
-        "keras/src/legacy/saving/legacy_h5_format.py(20): save_model_to_hdf5",
-    ),
-    Rule(
-        Purpose.SAVING,
-        r"\bsave \((?:.*/)?(?:serialization|saving_api|checkpointer)\.py:\d+\)",
-        "save (torch/serialization.py:850)",
-    ),
-    Rule(
-        Purpose.SAVING,
-        r"\$(?:serialization|saving_api|checkpointer|checkpoint)\.py:\d+ (?:save|_save|write)\w*",
-        "$checkpoint.py:30 save",
-    ),
-    Rule(
-        Purpose.SAVING,
-        r"numpy/lib/\S*npyio\S*\.py\(\d+\): savez?(?:_compressed)?$",
-        "numpy/lib/npyio.py(500): savez",
-    ),
+    tensorflow/python/eager/polymorphic_function/tracing_compilation.py(300): _create_concrete_function
+        (?:^|/)tensorflow/\S*polymorphic_function/(?:trac\w+|polymorphic_function
+        |compiler_ir)\.py\(\d+\): (?:_create_concrete_function|_create_implements_attribute
+        |from_\w+_graph)$
+    tf.function-graph_building
+        tracing_compil\w+\.py:\d+ _create_concrete_function|^tf\.function-graph_building$
+        |(?:^|/)tensorflow/\S*framework/func_graph\.py\(\d+\): func_graph_from_py_func$
+    nvrtcCompileProgram
+        ^(?:nvrtc|hiprtc)Compile\w*|^cuModuleLoad\w*|^hipModuleLoad\w*|^cuLibraryLoad\w*
+saving
+    torch/serialization.py(850): save
+        (?:^|/)torch/serialization\.py\(\d+\): save$
+        |(?:^|/)torch/distributed/checkpoint/\S+\.py\(\d+\): (?:save|async_save)
+    train.py(40): save_checkpoint
+        ^(?!.*load)(?:.*[ :.#/])?(?:save_checkpoint|save_model|save_weights|save_pretrained|save_state
+        |_save_checkpoint|checkpoint_save|write_checkpoint|saving_checkpoint)\b
+    checkpoint
+        ^(?:ss|stepscope)?[./ ]?(?:checkpoint|checkpointing|save checkpoint)$
+    orbax/checkpoint/checkpointer.py(90): save
+        (?:^|/)orbax/\S+\.py\(\d+\): save|(?:^|/)safetensors/\S+\.py\(\d+\): save|^(?:\S*/)?SaveV2$
+        |MergeV2Checkpoints|SaveTensors
+    tensorflow/python/training/saver.py(700): save
+        (?:^|/)tensorflow/python/(?:checkpoint/(?:checkpoint\w*|functional_saver)|training/saver
+        |saved_model/save)\.py\(\d+\): (?:_?save\w*|_?write\w*)$
+    keras/src/legacy/saving/legacy_h5_format.py(20): save_model_to_hdf5
+        (?:^|/)keras/\S*(?:saving|hdf5|legacy)\S*\.py\(\d+\): (?:_?save\w*|export)$
+        |(?:^|/)h5py/\S+\.py\(\d+\): create_dataset$
+    save (torch/serialization.py:850)
+        \bsave \((?:.*/)?(?:serialization|saving_api|checkpointer)\.py:\d+\)
+    $checkpoint.py:30 save
+        \$(?:serialization|saving_api|checkpointer|checkpoint)\.py:\d+ (?:save|_save|write)\w*
+    numpy/lib/npyio.py(500): savez
+        numpy/lib/\S*npyio\S*\.py\(\d+\): savez?(?:_compressed)?$
     # What puts any object into bytes: in a loop of training, weights or a state.
-    Rule(
-        Purpose.SAVING,
-        r"^<call of (?:\w+\.)*(?:_?pickle|cPickle|cloudpickle|dill|joblib|msgpack|marshal)"
-        r"\.(?:dumps?|packb?)>$|^<call of .*\.tofile>$",
-        "<call of pickle.dump>",
-    ),
-    Rule(
-        Purpose.SAVING,
-        r"(?:^|/)(?:cloudpickle|dill|joblib|flax)/\S*(?:pickle|_dill|serialization)\S*\.py\(\d+\): "
-        r"(?:_?dumps?|to_bytes|msgpack_serialize)$|(?:^|/)pickle\.py\(\d+\): (?:dump|save)$",
-        "flax/serialization.py(70): to_bytes",
-    ),
-    Rule(
-        Purpose.LOGGING,
-        rf"{_FILE}logging/__init__\.py\(\d+\): (?:debug|info|warning|error|critical|exception|log|_log)$",
-        "logging/__init__.py(1400): info",
-    ),
-    Rule(
-        Purpose.LOGGING,
-        r"<built-in (?:method|function) print\b|^<call of (?:(?:builtins|rich|pprint)\.)?p?print>$",
-        "<built-in method print of module object at 0x7f>",
-    ),
-    Rule(
-        Purpose.LOGGING,
-        r"^<call of (?:.*\.)?(?:writerows?|to_csv|write(?:lines|_text|_bytes)?)>$"
-        r"|(?:^|/)pprint\.py\(\d+\): |(?:^|/)pathlib(?:/\w+)?\.py\(\d+\): write_(?:text|bytes)$",
-        "<call of csv_writer.writerow>",
-    ),
+    <call of pickle.dump>
+        ^<call of (?:\w+\.)*(?:_?pickle|cPickle|cloudpickle|dill|joblib|msgpack|marshal)\.(?:dumps?
+        |packb?)>$|^<call of .*\.tofile>$
+    flax/serialization.py(70): to_bytes
+        (?:^|/)(?:cloudpickle|dill|joblib|flax)/\S*(?:pickle|_dill
+        |serialization)\S*\.py\(\d+\): (?:_?dumps?|to_bytes|msgpack_serialize)$
+        |(?:^|/)pickle\.py\(\d+\): (?:dump|save)$
+logging
+    logging/__init__.py(1400): info
+        (?:^|/|\$)logging/__init__\.py\(\d+\): (?:debug|info|warning|error|critical|exception|log|_log)$
+    <built-in method print of module object at 0x7f>
+        <built-in (?:method|function) print\b|^<call of (?:(?:builtins|rich|pprint)\.)?p?print>$
+    <call of csv_writer.writerow>
+        ^<call of (?:.*\.)?(?:writerows?|to_csv|write(?:lines|_text|_bytes)?)>$|(?:^|/)pprint\.py\(\d+\):[ ]
+        |(?:^|/)pathlib(?:/\w+)?\.py\(\d+\): write_(?:text|bytes)$
     # What puts results into files: tables, JSON, pictures, sounds.
-    Rule(
-        Purpose.LOGGING,
-        rf"(?:^|/)(?:pandas|polars|pyarrow|fastparquet|openpyxl|xarray|zarr)/\S+\.py\(\d+\): "
-        rf"(?:to_(?:{_FORMATS})|(?:write|sink)_(?:{_FORMATS}|table)|save)$",
-        "pandas/core/generic.py(3700): to_csv",
-    ),
-    Rule(
-        Purpose.LOGGING,
-        r"(?:^|/)(?:json|simplejson)/__init__\.py\(\d+\): dumps?$"
-        r"|(?:^|/)yaml/__init__\.py\(\d+\): \w*dump\w*$"
-        r"|^<call of (?:\w+\.)*(?:json|simplejson|orjson|ujson|rapidjson|yaml|toml\w*)\.\w*dumps?>$",
-        "json/__init__.py(120): dump",
-    ),
-    Rule(
-        Purpose.LOGGING,
-        r"(?:^|/)PIL/Image\.py\(\d+\): save$"
-        r"|(?:^|/)torchvision/utils\.py\(\d+\): (?:save_image|make_grid)$"
-        r"|(?:^|/)(?:imageio|skimage|soundfile|plotly|scipy/io)\S*\.py\(\d+\): "
-        r"(?:m?imwrite|m?imsave|write\w*)$"
-        r"|^<call of (?:.*\.)?(?:imwrite|imsave|savefig|savetxt|write_(?:png|jpeg|video|image|html))>$"
-        r"|numpy/lib/\S*npyio\S*\.py\(\d+\): savetxt$",
-        "PIL/Image.py(2400): save",
-    ),
-    Rule(
-        Purpose.LOGGING,
-        r"(?:^|/)(?:tensorboard|tensorboardX|wandb|mlflow|comet_ml|aim)/\S+\.py\(\d+\): ",
-        "wandb/sdk/wandb_run.py(1500): log",
-    ),
-    Rule(Purpose.LOGGING, r"(?:^|/)matplotlib/\S+\.py\(\d+\): ", "matplotlib/figure.py(3000): savefig"),
-    Rule(
-        Purpose.LOGGING,
-        r"\b(?:add_(?:scalar|histogram|image|figure|text|embedding|video|audio|graph)s?) \(.*\.py:\d+\)",
-        "add_scalars (train.py:12)",
-    ),
-    Rule(
-        Purpose.LOGGING,
-        r"(?:log_(?:metrics|images?|histograms?|artifact|everything|step|stats|params|weights|gradients)|write_summaries"
-        r"|write_logs?|dump_logs?)$",
-        "train.py(12): log_metrics",
-    ),
-    Rule(Purpose.LOGGING, r"\$(?:writer|event_file_writer|summary_ops_v2)\.py:\d+ ", "$writer.py:40 scalar"),
-    Rule(Purpose.LOGGING, r"^(?:logging|log|log step|write summaries)$", "logging"),
-    Rule(
-        Purpose.EVALUATING,
-        r"(?:^|[ :._])(?<!_save_)(?:evaluate|evaluation|evaluate_model|evaluate_epoch|run_evaluation"
-        r"|run_eval|eval_model|eval_epoch|eval_step|eval_loop|validate|validate_epoch|validate_model|validation|validation_step"
-        r"|validation_epoch|run_validation|test_epoch|test_loop|compute_metrics|estimate_loss"
-        r"|(?:check|eval|evaluate|validate|test)_(?:accuracy|perplexity|loss|metrics?)"
-        r"|(?:val|valid|validation|dev|test)_(?:epoch|loop|model|one_epoch)|do_eval|evaluate_one_epoch)$",
-        "train.py(80): evaluate",
-    ),
+    pandas/core/generic.py(3700): to_csv
+        (?:^|/)(?:pandas|polars|pyarrow|fastparquet|openpyxl|xarray|zarr)/\S+\.py\(\d+\):[ ]
+        (?:(?:to|write|sink)_(?:csv|json|ndjson|jsonl|parquet|excel|feather|hdf|hdf5|pickle|sql|html
+        |markdown|latex|netcdf|ipc|avro|zarr)|(?:write|sink)_table|save)$
+    json/__init__.py(120): dump
+        (?:^|/)(?:json|simplejson)/__init__\.py\(\d+\): dumps?$
+        |(?:^|/)yaml/__init__\.py\(\d+\): \w*dump\w*$
+        |^<call of (?:\w+\.)*(?:json|simplejson|orjson|ujson|rapidjson|yaml|toml\w*)\.\w*dumps?>$
+    PIL/Image.py(2400): save
+        (?:^|/)PIL/Image\.py\(\d+\): save$|(?:^|/)torchvision/utils\.py\(\d+\): (?:save_image|make_grid)$
+        |(?:^|/)(?:imageio|skimage|soundfile|plotly|scipy/io)\S*\.py\(\d+\): (?:m?imwrite|m?imsave
+        |write\w*)$
+        |^<call of (?:.*\.)?(?:imwrite|imsave|savefig|savetxt|write_(?:png|jpeg|video|image|html))>$
+        |numpy/lib/\S*npyio\S*\.py\(\d+\): savetxt$
+    wandb/sdk/wandb_run.py(1500): log
+        (?:^|/)(?:tensorboard|tensorboardX|wandb|mlflow|comet_ml|aim)/\S+\.py\(\d+\):[ ]
+    matplotlib/figure.py(3000): savefig
+        (?:^|/)matplotlib/\S+\.py\(\d+\):[ ]
+    add_scalars (train.py:12)
+        \b(?:add_(?:scalar|histogram|image|figure|text|embedding|video|audio|graph)s?) \(.*\.py:\d+\)
+    train.py(12): log_metrics
+        (?:log_(?:metrics|images?|histograms?|artifact|everything|step|stats|params|weights|gradients)
+        |write_summaries|write_logs?|dump_logs?)$
+    $writer.py:40 scalar
+        \$(?:writer|event_file_writer|summary_ops_v2)\.py:\d+[ ]
+    logging
+        ^(?:logging|log|log step|write summaries)$
+evaluating
+    train.py(80): evaluate
+        (?:^|[ :._])(?<!_save_)(?:evaluate|evaluation|evaluate_model|evaluate_epoch|run_evaluation
+        |run_eval|eval_model|eval_epoch|eval_step|eval_loop|validate|validate_epoch|validate_model
+        |validation|validation_step|validation_epoch|run_validation|test_epoch|test_loop|compute_metrics
+        |estimate_loss|(?:check|eval|evaluate|validate|test)_(?:accuracy|perplexity|loss|metrics?)|(?:val
+        |valid|validation|dev|test)_(?:epoch|loop|model|one_epoch)|do_eval|evaluate_one_epoch)$
     # A program's own function of this name may be the model that it trains.
-    Rule(
-        Purpose.EVALUATING,
-        r"(?:^|/)(?:keras|sklearn|xgboost|lightgbm|lightning)/\S+\.py\(\d+\): predict$",
-        "keras/src/backend/tensorflow/trainer.py(500): predict",
-    ),
-    Rule(
-        Purpose.EVALUATING,
-        r"(?:^|/)(?:pytorch_)?lightning/\S*evaluation_loop\.py\(\d+\): run$",
-        "lightning/pytorch/loops/evaluation_loop.py(100): run",
-    ),
-    Rule(
-        Purpose.PREPROCESSING,
-        r"image_processing\w*\.py\(\d+\): |feature_extraction\w*\.py\(\d+\): |(?:^"
-        r"|/)processing_\w+\.py\(\d+\): __call__",
-        "transformers/image_processing_utils.py(60): preprocess",
-    ),
-    Rule(
-        Purpose.PREPROCESSING,
-        r"(?:^|/)torchvision/transforms/\S+\.py\(\d+\): |(?:^|/)(?:albumentations|kornia/augmentation"
-        r"|imgaug)/\S+\.py\(",
-        "torchvision/transforms/transforms.py(90): __call__",
-    ),
-    Rule(
-        Purpose.PREPROCESSING,
-        r"(?:^|/)(?:PIL|skimage|cv2)/\S+\.py\(\d+\): |tokenization_\w+\.py\(\d+\): ",
-        "PIL/ImageOps.py(40): fit",
-    ),
-    Rule(
-        Purpose.PREPROCESSING,
-        r"(?:^|[ :._])(?:preprocess\w*|pre_process\w*|_?augment(?:ation|_\w+)?|apply_transforms?"
-        r"|transform_batch|transform_image\w*"
-        r"|decode_(?:jpeg|png|image|batch)\w*|resize_image\w*|normali[sz]e_image\w*|random_crop\w*|collate(?:_\w+)?|tokeni[sz]e\w*)$",
-        "train.py(33): preprocess_batch",
-    ),
-    Rule(
-        Purpose.PREPROCESSING,
-        r"^(?:preprocess\w*|augment\w*|transform_\w+|collate\w*|tokeni[sz]e\w*) \(",
-        "preprocess_batch (train.py:33)",
-    ),
-)
+    keras/src/backend/tensorflow/trainer.py(500): predict
+        (?:^|/)(?:keras|sklearn|xgboost|lightgbm|lightning)/\S+\.py\(\d+\): predict$
+    lightning/pytorch/loops/evaluation_loop.py(100): run
+        (?:^|/)(?:pytorch_)?lightning/\S*evaluation_loop\.py\(\d+\): run$
+preprocessing
+    transformers/image_processing_utils.py(60): preprocess
+        image_processing\w*\.py\(\d+\): |feature_extraction\w*\.py\(\d+\):[ ]
+        |(?:^|/)processing_\w+\.py\(\d+\): __call__
+    torchvision/transforms/transforms.py(90): __call__
+        (?:^|/)torchvision/transforms/\S+\.py\(\d+\):[ ]
+        |(?:^|/)(?:albumentations|kornia/augmentation|imgaug)/\S+\.py\(
+    PIL/ImageOps.py(40): fit
+        (?:^|/)(?:PIL|skimage|cv2)/\S+\.py\(\d+\): |tokenization_\w+\.py\(\d+\):[ ]
+    train.py(33): preprocess_batch
+        (?:^|[ :._])(?:preprocess\w*|pre_process\w*|_?augment(?:ation|_\w+)?|apply_transforms?
+        |transform_batch|transform_image\w*|decode_(?:jpeg|png|image|batch)\w*|resize_image\w*
+        |normali[sz]e_image\w*|random_crop\w*|collate(?:_\w+)?|tokeni[sz]e\w*)$
+    preprocess_batch (train.py:33)
+        ^(?:preprocess\w*|augment\w*|transform_\w+|collate\w*|tokeni[sz]e\w*) \(
+""")
 """Names that begin an activity."""
 
-_BLOCKS = (
-    Rule(
-        Purpose.WAITING_THREAD,
-        r"<built-in (?:method|function) (?:acquire|wait|sleep|select|poll|kevent|recv(?:_into|from)?|accept"
-        r"|get of _queue)\b",
-        "<built-in method acquire of _thread.lock object at 0x7f>",
-    ),
-    Rule(
-        Purpose.WAITING_THREAD,
-        r"^\$?(?:time sleep|lock acquire|_thread\.lock acquire|select (?:select|poll|epoll))$",
-        "$time sleep",
-    ),
-    Rule(
-        Purpose.WAITING_THREAD,
-        r"(?:_thread\.lock\.acquire|time\.sleep|select\.\w+|_queue\.SimpleQueue\.get)$",
-        "_queue.SimpleQueue.get",
-    ),
-    Rule(
-        Purpose.WAITING_THREAD,
-        r"(?:^|/|\$)threading\.py[:(]\d+\)?:? (?:wait|join|acquire|_wait_for_tstate_lock)$",
-        "threading.py(637): wait",
-    ),
-    Rule(
-        Purpose.WAITING_THREAD,
-        r"(?:^|/|\$)queue\.py[:(]\d+\)?:? get$|(?:^|/|\$)selectors\.py[:(]\d+\)?:? select$",
-        "queue.py(154): get",
-    ),
-    Rule(
-        Purpose.WAITING_THREAD,
-        r"(?:^|\.)(?:(?:wait|join|_wait_for_tstate_lock) \(.*\bthreading|get \(.*\bqueue"
-        r"|select \(.*\bselectors)\.py:\d+\)$",
-        "Condition.wait (/usr/lib/python3.11/threading.py:288)",
-    ),
-)
+_BLOCKS = _rules(r"""
+waiting_thread
+    <built-in method acquire of _thread.lock object at 0x7f>
+        <built-in (?:method|function) (?:acquire|wait|sleep|select|poll|kevent|recv(?:_into|from)?|accept
+        |get of _queue)\b
+    $time sleep
+        ^\$?(?:time sleep|lock acquire|_thread\.lock acquire|select (?:select|poll|epoll))$
+    _queue.SimpleQueue.get
+        (?:_thread\.lock\.acquire|time\.sleep|select\.\w+|_queue\.SimpleQueue\.get)$
+    threading.py(637): wait
+        (?:^|/|\$)threading\.py[:(]\d+\)?:? (?:wait|join|acquire|_wait_for_tstate_lock)$
+    queue.py(154): get
+        (?:^|/|\$)queue\.py[:(]\d+\)?:? get$|(?:^|/|\$)selectors\.py[:(]\d+\)?:? select$
+    Condition.wait (/usr/lib/python3.11/threading.py:288)
+        (?:^|\.)(?:(?:wait|join|_wait_for_tstate_lock) \(.*\bthreading|get \(.*\bqueue
+        |select \(.*\bselectors)\.py:\d+\)$
+""")
 _WAITS = (
     Rule(Purpose.WAITING_DEVICE, SYNCHRONIZING, "cudaStreamSynchronize"),
     # The calling thread waits for those of the backward pass.
@@ -450,11 +324,7 @@ _OWN = (
 
 def _any(rules: tuple[Rule, ...]) -> re.Pattern[str]:
     """Return a pattern that matches if any rule does: most names match none, and one search is fast."""
-    return re.compile("|".join(f"(?:{_scoped(rule.pattern)})" for rule in rules))
-
-
-def _scoped(pattern: str) -> str:
-    return f"(?i:{pattern[4:]})" if pattern.startswith("(?i)") else pattern
+    return re.compile("|".join(f"(?:{rule.pattern})" for rule in rules))
 
 
 BLOCKS = _any(_BLOCKS)
