@@ -24,6 +24,7 @@ from stepscope.health.series import Stream
 from stepscope.health.spikes import Spikes
 from stepscope.health.worth import severity_of
 from stepscope.names.roles import is_accuracy
+from stepscope.text import number
 
 OFTEN = {"eval": 64, "train": 16, None: 16}
 """Points up to which rules look at each of them: evaluations are few."""
@@ -666,6 +667,13 @@ def since_when(facts: Facts, bad: Callable[[Floats], NDArray[np.bool_]]) -> int:
     """Return the step since which all kept means are on the bad side; the last step if none is."""
     steps, means = facts.curve
     return int(steps[since_index(bad(means))])
+
+
+def course(before: float, after: float) -> str:
+    """Return how a value went from one to another, as the two are printed."""
+    if number(before) == number(after):
+        return f"stayed at {number(after)}"
+    return f"{'fell' if after < before else 'rose'} from {number(before)} to {number(after)}"
 
 
 def means_between(facts: Facts, edges: NDArray[np.int64]) -> Floats:

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.health.facts import CHANCE, Facts
 from stepscope.health.kind import kind_of
-from stepscope.health.looks import SERIES, Known, Row, RunFacts, Seen, given_back, levels, since_when
+from stepscope.health.looks import SERIES, Known, Row, RunFacts, Seen, course, given_back, levels, since_when
 from stepscope.health.noise import Floats, curve_noise, rise_chance
 from stepscope.health.ring import median
 from stepscope.health.rule import thresholds
@@ -154,7 +154,7 @@ class EntropyCollapsed(Row):
             return None
         text = (
             f"the entropy fell from {number(own.first)} to {number(own.level)}: the policy hardly "
-            f"explores; the return went from {number(rewards[0].first)} to {number(rewards[0].level)}"
+            f"explores; the return {course(rewards[0].first, rewards[0].level)}"
         )
         values = {"first": own.first, "level": own.level, "return": rewards[0].level}
         return Seen(text, values, since_when(own, lambda values: values < limit))

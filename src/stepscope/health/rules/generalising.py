@@ -20,6 +20,7 @@ from stepscope.health.looks import (
     RunFacts,
     Seen,
     at_steps,
+    course,
     given_back,
     since_index,
     since_when,
@@ -347,7 +348,7 @@ class ConstantOutput(Row):
             text = f"it has been exactly {facts.last:.0f} in {same:,} of {facts.finite:,} evaluations"
             return Seen(text, {"evaluations": same}, facts.constant_since)
         text = f"it has had one value, {number(facts.last)}, in all {facts.finite:,} evaluations"
-        loss = f"the training loss went from {number(training.facts.first)} to {number(training.facts.level)}"
+        loss = f"the training loss {course(training.facts.first, training.facts.level)}"
         # A score of few examples may stay where it is; a loss of other weights is another one.
         severity: Severity | None = "low" if known.stream.role == "metric" else None
         values = {"evaluations": float(same)}
@@ -551,8 +552,8 @@ class Overfitting(Row):
     id = "overfitting"
     title = "Overfitting"
     formula = (
-        "the last 5 evaluations are above the best by more than rise, noise, what was undone before and 3 % "
-        "of what was learnt, by a trend (p < 1e-3), while the training loss fell; or 4 in a row by half"
+        "the last 5 evaluations exceed the best by more than rise, noise, what was undone and 3 % "
+        "of what was learnt, by a trend (p < 1e-3), as the training loss fell likewise; or 4 in a row by half"
     )
     source = (
         "SageMaker Debugger Overfit (gap 0.1); the rise against noise: Mann 1945, Kendall 1975, Hamed and "
@@ -600,7 +601,7 @@ class Overfitting(Row):
             middle = middle_of_three(values, best)
             rise = int(steps[best]), int(steps[middle]), float(values[middle]), before
             enough = len(values) >= MIN_POINTS and len(values) - 2 - best >= SINCE
-            if not (enough and self._rose(values, middles, best, before, after)):
+            if not (enough and self._rose(values, trains, middles, best, after)):
                 best, now, after = int(np.argmin(values)), float(values[-1]), float(trains[-1])
                 rise = int(steps[best]), int(steps[best]), float(values[best]), float(trains[best])
                 if not self._in_a_row(values, best, rise[3], after):
@@ -609,7 +610,7 @@ class Overfitting(Row):
         since, step, least, before = self._told[facts]
         text = (
             f"the evaluation loss rose from {number(least)} at step {step} to {number(now)}, "
-            f"while the training loss fell from {number(before)} to {number(after)}"
+            f"while the training loss {course(before, after)}"
         )
         evidence = {"eval": float(values[-1]), "best_eval": least, "best_step": float(step)}
         return Seen(text, {**evidence, "train": float(trains[-1])}, since)
@@ -628,14 +629,16 @@ class Overfitting(Row):
         learnt = now < before - (1 - HALVED) * abs(before) and last - now > self.limits["gap"] * abs(now)
         return learnt and last - least > rise
 
-    def _rose(self, values: Floats, middles: Floats, best: int, before: float, now: float) -> bool:
+    def _rose(self, values: Floats, trains: Floats, middles: Floats, best: int, now: float) -> bool:
         limits, least, recent = self.limits, float(middles[best - 1]), median(values[-SINCE:])
         # Next to nothing of what was learnt is nothing to stop for, however large it is beside a loss near 0.
         learning = LEARNT * (float(values[:3].max()) - least)
         noise = max(limits["z"] * step_noise(values), BACK * taken_back(middles))
         clear = recent - least > max(limits["rise"] * abs(least), learning, noise)
-        learnt = now < before and recent - now > limits["gap"] * abs(now)
-        return bool(clear and learnt and rise_chance(values[best:][-64:]) < CHANCE)
+        # A training loss that stays moves up and down by its noise: nothing was fitted more closely.
+        fell = rise_chance(-trains[best:][-64:]) < CHANCE
+        apart = recent - now > limits["gap"] * abs(now)
+        return bool(clear and fell and apart and rise_chance(values[best:][-64:]) < CHANCE)
 
 
 class Overtraining(Row):
