@@ -97,6 +97,20 @@ ANSWERS: dict[str, set[str]] = {
     "average_without_buffers": {"evaluation-unlike-training", "constant-output"},
     "tiles_without_warmup": {"loss-not-decreasing", "learning-rate", "exploding-gradient", "never-learned"},
     "only_training_improves": {"overfitting", "overtraining", "evaluation-unlike-training"},
+    "vocabulary_of_its_own": {"evaluation-unlike-training"},
+    "capitals_are_unknown": {"never-learned", "constant-output", "evaluation-unlike-training"},
+    "schedule_ends_early": {"schedule-too-fast", "learning-rate"},
+    "price_drowns_category": {"loss-not-decreasing", "never-learned"},
+    "collapses_to_a_point": {"constant-output", "posterior-collapse"},
+    "return_falls_to_nothing": {"return-collapsed", "worse-than-best", "evaluation-collapsed"},
+    "accumulated_not_divided": {
+        *("learning-rate", "loss-not-decreasing", "loss-summed", "update-scale", "exploding-gradient"),
+    },
+    "adapters_get_no_gradient": {"gradient-stopped", "unchanged-tensor", "loss-not-decreasing"},
+    "one_organ_never_found": {"class-imbalance", "constant-output", "never-learned"},
+    "logarithm_of_zero": {"nonfinite-loss"},
+    "copied_before_the_split": {"evaluation-unlike-training"},
+    "graphs_are_kept": {"memory-creep", "slower-steps"},
 }
 """The rules that name the cause of each planted fault."""
 
