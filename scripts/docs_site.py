@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import inspect
 import io
 import json
 import re
@@ -144,17 +145,18 @@ def rules_page() -> str:
 
     lines = [RULES_HEAD.strip(), "", "## Rules of health", "", HEALTH_HEAD.strip()]
     for rule in RULES.values():
+        said = said_by(rule)
         rows = {
             "severity": rule.severity,
-            "formula": rule.formula,
+            "formula": said["formula"],
             "thresholds": ", ".join(f"`{name}` {value:g}" for name, value in rule.defaults.items()) or "none",
-            "fires": rule.window,
-            "chance of a false alarm": rule.chance,
+            "fires": said["fires"],
+            "chance of a false alarm": said.get("chance", "none from noise"),
             "needs": rule.fewest,
             "looks at": ", ".join(f"`{role}`" for role in rule.roles),
             "not judged in training that is": ", ".join(rule.unfit),
             "what to do": rule.action,
-            "source": rule.source,
+            "source": said["source"],
         }
         lines += ["", f"### {rule.id}", "", f"{rule.title}.", *table(rows)]
     lines += ["", "## Roles of series", "", "| role | what it is |", "|---|---|"]
@@ -165,6 +167,19 @@ def rules_page() -> str:
         rows = {"formula": rule.formula, "fires at": fires, "source": rule.source}
         lines += ["", f"### {name}", *table(rows)]
     return "\n".join(lines) + "\n"
+
+
+SAID = re.compile(r"^(Formula|Fires|Chance|Source): (.*(?:\n +.*)*)", re.MULTILINE)
+"""A part of the docstring of a rule: its heading, and the text below it."""
+
+
+def said_by(rule: type) -> dict[str, str]:
+    """Return what the docstring of a rule, or of a class that it extends, says, by heading."""
+    said: dict[str, str] = {}
+    for kind in reversed(rule.__mro__):
+        parts = SAID.findall(inspect.getdoc(kind) or "")
+        said |= {name.lower(): " ".join(text.split()) for name, text in parts}
+    return said
 
 
 def metrics_page() -> str:

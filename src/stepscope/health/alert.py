@@ -81,9 +81,6 @@ class Own(Rule):
 
     id = "alert"
     title = "Alert"
-    formula = "the user's"
-    source = "the user"
-    window = "at the point where it holds"
     action = "this is a rule of your own"
     roles = ()
     defaults = thresholds()

@@ -62,7 +62,9 @@ class Rule(ABC):
     """One rule over one run.
 
     Its findings depend only on the points and their order in each series, not on the portions in which they
-    come: the same code judges a run while it is recorded and afterwards.
+    come: the same code judges a run while it is recorded and afterwards. For the reference of rules, the
+    docstring of each says the comparison that it makes, how soon it fires, the chance of a false alarm in a
+    healthy run, by design, and the source of the formula and its thresholds.
 
     Args:
         limits: Thresholds in place of the defaults.
@@ -76,12 +78,6 @@ class Rule(ABC):
     id: ClassVar[str]
     title: ClassVar[str]
     severity: ClassVar[Severity] = "medium"
-    formula: ClassVar[str]
-    """The comparison that it makes, for the docs."""
-    source: ClassVar[str]
-    """The source of the formula and its thresholds."""
-    window: ClassVar[str]
-    """How soon it fires."""
     action: ClassVar[str]
     """The recommended action."""
     applied: ClassVar[Mapping[str, str]] = MappingProxyType({})
@@ -94,8 +90,6 @@ class Rule(ABC):
     """Kinds of training that it does not judge."""
     fewest: ClassVar[str] = ""
     """How much it needs before it can tell, in words."""
-    chance: ClassVar[str] = "none from noise"
-    """The chance of a false alarm in a healthy run, by design."""
     explains: ClassVar[tuple[str, ...]] = ()
     """Rules whose findings are its consequences while it holds."""
     grouped: ClassVar[bool] = False

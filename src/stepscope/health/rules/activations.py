@@ -22,20 +22,18 @@ class DeadRelu(InARow):
     """Looks at the share of dead units or, more carefully, at the share of zeros if only that is recorded.
 
     Half of the values after a ReLU are 0 in a healthy layer, and more in a sparse one.
+
+    Formula: share of units that were 0 in a whole window > dead, samples times in a row; or share of zero
+        activations > zeros, twice as many times in a row; high above 99 %
+    Fires: at the fifth sample of dead units, at the tenth of zeros, or within a quarter of the samples so
+        far
+    Chance: none from noise: a unit counts as dead only if it was 0 in a whole window of samples
+    Source: SageMaker Debugger DeadRelu (50 % of a layer), torchmortem
     """
 
     id = "dead-relu"
     title = "Dead units"
-    formula = (
-        "share of units that were 0 in a whole window > dead, samples times in a row; or share of zero "
-        "activations > zeros, twice as many times in a row; high above 99 %"
-    )
-    source = "SageMaker Debugger DeadRelu (50 % of a layer), torchmortem"
     explains = ("gradient-stopped",)
-    window = (
-        "at the fifth sample of dead units, at the tenth of zeros, or within a quarter of the samples so far"
-    )
-    chance = "none from noise: a unit counts as dead only if it was 0 in a whole window of samples"
     fewest = "5 samples of dead units or 10 of zeros"
     roles = ("dead", "zeros")
     defaults = thresholds(dead=0.5, zeros=0.9, samples=5)
@@ -65,17 +63,17 @@ class DeadRelu(InARow):
 
 
 class SaturatedActivation(InARow):
-    """Looks at the recorded share of saturated values."""
+    """Looks at the recorded share of saturated values.
+
+    Formula: share of saturated values of a layer > ratio, samples times in a row; not if it began below
+        half of that and the training loss has fallen since: a confident output is not a fault
+    Fires: at the fifth such sample, or within a quarter of the samples so far
+    Chance: none from noise: 5 samples in a row
+    Source: SageMaker Debugger SaturatedActivation (50 % of a layer)
+    """
 
     id = "saturated-activation"
     title = "Saturated activations"
-    formula = (
-        "share of saturated values of a layer > ratio, samples times in a row; not if it began below half of "
-        "that and the training loss has fallen since: a confident output is not a fault"
-    )
-    source = "SageMaker Debugger SaturatedActivation (50 % of a layer)"
-    window = "at the fifth such sample, or within a quarter of the samples so far"
-    chance = "none from noise: 5 samples in a row"
     fewest = "5 samples"
     roles = ("saturated",)
     defaults = thresholds(ratio=0.5, samples=5)
@@ -98,17 +96,18 @@ class SaturatedActivation(InARow):
 
 
 class UpdateRatio(InARow):
-    """Compares ‖Δw‖ / ‖w‖ with a healthy 1e-3; exact zeros are ``unchanged-tensor``'s."""
+    """Compares ‖Δw‖ / ‖w‖ with a healthy 1e-3; exact zeros are ``unchanged-tensor``'s.
+
+    Formula: ‖Δw‖ / ‖w‖ of a layer > high, or between 0 and low, samples times in a row; not for biases
+        and norms
+    Fires: at the twentieth such sample, or within a quarter of the samples so far
+    Chance: none from noise: 20 samples in a row
+    Source: CS231n (1e-3 is healthy), torchmortem, SageMaker Debugger WeightUpdateRatio
+    """
 
     id = "update-ratio"
     title = "Update ratio out of range"
     severity = "low"
-    formula = (
-        "‖Δw‖ / ‖w‖ of a layer > high, or between 0 and low, samples times in a row; not for biases and norms"
-    )
-    source = "CS231n (1e-3 is healthy), torchmortem, SageMaker Debugger WeightUpdateRatio"
-    window = "at the twentieth such sample, or within a quarter of the samples so far"
-    chance = "none from noise: 20 samples in a row"
     fewest = "20 samples"
     roles = ("update_ratio",)
     defaults = thresholds(low=3e-7, high=0.1, samples=20)
@@ -135,20 +134,17 @@ class AttentionLogits(InARow):
     """Compares the largest logit of a layer with a fixed limit and with its first values.
 
     In bfloat16, numbers above 1,000 are 4 or more apart, so that the softmax no longer tells keys apart.
+
+    Formula: largest logit of a layer > limit and > growth * its median over the first samples, samples
+        times in a row after them
+    Fires: at the fifth such sample, from the tenth on, or within a quarter of the samples so far
+    Chance: none from noise of less than a factor of 10: 5 samples in a row
+    Source: Wortsman et al. 2023 (arXiv 2309.14322: runs diverge as logits pass 1e4), Dehghani et al. 2023
+        (arXiv 2302.05442), Kimi K2 (arXiv 2507.20534: unstable beyond 1,000)
     """
 
     id = "attention-logits"
     title = "Attention logits grow"
-    formula = (
-        "largest logit of a layer > limit and > growth * its median over the first samples, samples times in "
-        "a row after them"
-    )
-    source = (
-        "Wortsman et al. 2023 (arXiv 2309.14322: runs diverge as logits pass 1e4), Dehghani et al. 2023 "
-        "(arXiv 2302.05442), Kimi K2 (arXiv 2507.20534: unstable beyond 1,000)"
-    )
-    window = "at the fifth such sample, from the tenth on, or within a quarter of the samples so far"
-    chance = "none from noise of less than a factor of 10: 5 samples in a row"
     fewest = "10 samples"
     roles = ("attention_logit",)
     defaults = thresholds(limit=1000, growth=10, samples=5)
@@ -173,19 +169,18 @@ class AttentionLogits(InARow):
 
 
 class AttentionEntropy(InARow):
-    """Looks for layers in which all heads have come to attend to one key, while the loss does not fall."""
+    """Looks for layers in which all heads have come to attend to one key, while the loss does not fall.
+
+    Formula: mean entropy of a layer, over that of uniform attention, < ratio samples times in a row; it
+        was > began at first, and the training loss has not fallen since, or rose after the collapse
+    Fires: at the fifth such sample, or within a quarter of the samples so far
+    Chance: none from noise: 5 samples in a row, and the loss by 3 standard errors
+    Source: Zhai et al. 2023 (arXiv 2303.06296): entropy collapses as training becomes unstable; limits:
+        ours
+    """
 
     id = "attention-entropy"
     title = "Attention collapses"
-    formula = (
-        "mean entropy of a layer, over that of uniform attention, < ratio samples times in a row; it was > "
-        "began at first, and the training loss has not fallen since, or rose after the collapse"
-    )
-    source = (
-        "Zhai et al. 2023 (arXiv 2303.06296): entropy collapses as training becomes unstable; limits: ours"
-    )
-    window = "at the fifth such sample, or within a quarter of the samples so far"
-    chance = "none from noise: 5 samples in a row, and the loss by 3 standard errors"
     fewest = "5 samples and a training loss"
     roles = ("attention_entropy", "loss")
     leads = ("attention_entropy",)
@@ -224,19 +219,18 @@ class DeadExperts(AcrossLayers):
     """Compares the experts of each layer by their share of tokens, or else by how far their weights move.
 
     The share of a fair router is 1 / number of experts.
+
+    Formula: an expert's share of tokens < dead / number of experts, or, where no shares are recorded,
+        every update ratio of it <= 1e-3 * the largest of another expert; or a share > overload / number
+        of experts (low); samples times in a row
+    Fires: at the twentieth such sample, or within a quarter of those so far
+    Chance: none from noise: 20 samples in a row
+    Source: Switch Transformer (arXiv 2101.03961, load balancing and capacity factor); the limits: ours
     """
 
     id = "dead-experts"
     title = "Unused or overloaded experts"
     severity = "medium"
-    formula = (
-        "an expert's share of tokens < dead / number of experts, or, where no shares are recorded, every "
-        "update ratio of it <= 1e-3 * the largest of another expert; or a share > overload / number of "
-        "experts (low); samples times in a row"
-    )
-    source = "Switch Transformer (arXiv 2101.03961, load balancing and capacity factor); the limits: ours"
-    window = "at the twentieth such sample, or within a quarter of those so far"
-    chance = "none from noise: 20 samples in a row"
     fewest = "20 samples of 2 experts"
     roles = leads = ("expert_load", "update_ratio")
     defaults = thresholds(dead=0.02, overload=4, samples=20)

@@ -22,18 +22,18 @@ ONSET = 0.1
 
 
 class DiscriminatorWon(Row):
-    """Compares the two losses of an adversarial training with where they began."""
+    """Compares the two losses of an adversarial training with where they began.
+
+    Formula: in an adversarial training, the medians of one loss are below won * its first values in the
+        second half of the run, while another loss has been above lost * its own first ones
+    Fires: once it has held for as long as the run before it
+    Chance: none from noise: factors of won and lost for half of the run
+    Source: Goodfellow 2014 (the generator's gradient vanishes if the discriminator is sure); limits: ours
+    """
 
     id = "discriminator-won"
     title = "One adversary has won"
     severity = "medium"
-    formula = (
-        "in an adversarial training, the medians of one loss are below won * its first values in the second "
-        "half of the run, while another loss has been above lost * its own first ones"
-    )
-    source = "Goodfellow 2014 (the generator's gradient vanishes if the discriminator is sure); limits: ours"
-    window = "once it has held for as long as the run before it"
-    chance = "none from noise: factors of won and lost for half of the run"
     fewest = "16 points of two losses that are never negative"
     roles = ("part_loss", "loss")
     splits = ("train", None)
@@ -77,18 +77,18 @@ def _beginning(facts: Facts) -> float:
 
 
 class PosteriorCollapse(Row):
-    """Compares the divergence of a variational model with its own largest level and with the whole loss."""
+    """Compares the divergence of a variational model with its own largest level and with the whole loss.
+
+    Formula: the divergence in the loss of a variational model is below fell * its largest value and below
+        share of the training loss, in all of the second half of the run
+    Fires: once it has held for as long as the run before it
+    Chance: none from noise: both factors for half of the run
+    Source: Bowman 2016, arXiv 1511.06349; limits: ours
+    """
 
     id = "posterior-collapse"
     title = "Posterior collapse"
     severity = "medium"
-    formula = (
-        "the divergence in the loss of a variational model is below fell * its largest value and below share "
-        "of the training loss, in all of the second half of the run"
-    )
-    source = "Bowman 2016, arXiv 1511.06349; limits: ours"
-    window = "once it has held for as long as the run before it"
-    chance = "none from noise: both factors for half of the run"
     fewest = "16 points of the divergence and of the training loss"
     roles = ("part_loss", "loss")
     leads = ("part_loss",)
@@ -117,18 +117,18 @@ class PosteriorCollapse(Row):
 
 
 class EntropyCollapsed(Row):
-    """Compares the entropy of a policy with its beginning, and the return with where it began."""
+    """Compares the entropy of a policy with its beginning, and the return with where it began.
+
+    Formula: the entropy of a policy is below fell * its first value in all of the second half of the run,
+        and the returns are not above their first level
+    Fires: once it has held for as long as the run before it
+    Chance: none from noise: a factor of fell for half of the run
+    Source: Ahmed 2019, arXiv 1811.11214; limits: ours
+    """
 
     id = "entropy-collapsed"
     title = "The policy's entropy collapsed"
     severity = "medium"
-    formula = (
-        "the entropy of a policy is below fell * its first value in all of the second half of the run, and "
-        "the returns are not above their first level"
-    )
-    source = "Ahmed 2019, arXiv 1811.11214; limits: ours"
-    window = "once it has held for as long as the run before it"
-    chance = "none from noise: a factor of fell for half of the run"
     fewest = "16 points of the entropy and of a return"
     roles = ("entropy", "reward")
     leads = ("entropy",)
@@ -161,18 +161,18 @@ class EntropyCollapsed(Row):
 
 
 class ReturnCollapsed(Row):
-    """Compares the returns of episodes with the best they were for a while."""
+    """Compares the returns of episodes with the best they were for a while.
+
+    Formula: share of its gain that a return gave back, at least lost, times the run's share since, is
+        above cost, the gain half of the fall; or it fell to the end; no setting changed since
+    Fires: within a quarter of the run; an eighth, if all is lost
+    Chance: below 1e-4: two medians must be worse by 5 deviations of them all
+    Source: ours; policies that forget: arXiv 1709.06560
+    """
 
     id = "return-collapsed"
     title = "The return collapsed"
     severity = "medium"
-    formula = (
-        "share of its gain that a return gave back, at least lost, times the run's share since, is above "
-        "cost, the gain half of the fall; or it fell to the end; no setting changed since"
-    )
-    source = "ours; policies that forget: arXiv 1709.06560"
-    window = "within a quarter of the run; an eighth, if all is lost"
-    chance = "below 1e-4: two medians must be worse by 5 deviations of them all"
     fewest = "64 returns, or 32 of an evaluation"
     explains = ("worse-than-best", "entropy-collapsed")
     roles = ("reward", "setting")
@@ -227,18 +227,17 @@ class ValuesDiverge(Row):
     """Compares estimates of returns with the largest return that an episode had.
 
     A sound estimate can be larger if episodes are cut off long before the discount makes later rewards small.
+
+    Formula: the estimated values of a policy are above factor * the largest absolute return of an
+        episode, and the last quarter above all before
+    Fires: within a quarter of the points so far
+    Chance: none from noise: a return has no more than all of its rewards
+    Source: van Hasselt 2018, arXiv 1812.02648 (values beyond what can be earned); the factor: ours
     """
 
     id = "values-diverge"
     title = "Values run away"
     severity = "medium"
-    formula = (
-        "the estimated values of a policy are above factor * the largest absolute return of an episode, and "
-        "the last quarter above all before"
-    )
-    source = "van Hasselt 2018, arXiv 1812.02648 (values beyond what can be earned); the factor: ours"
-    window = "within a quarter of the points so far"
-    chance = "none from noise: a return has no more than all of its rewards"
     fewest = "16 points of an estimate and of a return"
     roles = ("value_estimate", "reward")
     leads = ("value_estimate",)

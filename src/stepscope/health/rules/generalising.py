@@ -64,18 +64,17 @@ class EvaluationCollapsed(Row):
 
     Losses are not judged: that of a model that is too sure of itself grows many times while the model is
     right as often. A likelihood that is recorded to rise is a score.
+
+    Formula: a metric of an evaluation jumps for good to the worse, by more than share of its level and
+        lost of what it had gained from its first value to its best; no loss was NaN or infinite before
+    Fires: at the third evaluation after it
+    Chance: below 0.03 % in a run
+    Source: change points by two-sided lines, and by levels below 64 points: ours
     """
 
     id = "evaluation-collapsed"
     title = "Evaluation collapsed"
     severity = "medium"
-    formula = (
-        "a metric of an evaluation jumps for good to the worse, by more than share of its level and lost of "
-        "what it had gained from its first value to its best; no loss was NaN or infinite before"
-    )
-    source = "change points by two-sided lines, and by levels below 64 points: ours"
-    window = "at the third evaluation after it"
-    chance = "below 0.03 % in a run"
     fewest = "8 evaluations"
     explains = ("worse-than-best", "overfitting", "overtraining")
     roles = ("metric", "loss")
@@ -121,19 +120,18 @@ class EvaluationUnlike(Row):
 
     A model that overfits has first learnt something that holds; an evaluation on other inputs, other labels
     or another mode of the layers never gains, and one into which the answers leak is perfect at once.
+
+    Formula: evaluation losses gained less than gained of the training's fall by half, and were no better
+        than its first value; or no evaluation gained anything then; or a score was perfect at once,
+        unlike in training
+    Fires: at the fifth evaluation
+    Chance: none from noise: a median of three is hardly better than an untrained model
+    Source: ours
     """
 
     id = "evaluation-unlike-training"
     title = "Evaluation unlike training"
     severity = "medium"
-    formula = (
-        "evaluation losses gained less than gained of the training's fall by half, and were no better than "
-        "its first value; or no evaluation gained anything then; or a score was perfect at once, unlike in "
-        "training"
-    )
-    source = "ours"
-    window = "at the fifth evaluation"
-    chance = "none from noise: a median of three is hardly better than an untrained model"
     fewest = "5 evaluations and a training loss that fell by half"
     explains = ("overfitting", "overtraining", "worse-than-best")
     roles = ("loss", "metric")
@@ -240,18 +238,18 @@ def _gained(known: Known) -> bool:
 
 
 class RepeatedBatch(Row):
-    """Looks for the noise of batches: a training loss that falls at nearly each step sees the same data."""
+    """Looks for the noise of batches: a training loss that falls at nearly each step sees the same data.
+
+    Formula: the training loss fell from one mean to the next in more than falls of the last three
+        quarters, the evaluation loss is above ratio * it, and its best lies in the first half of the run
+    Fires: at the eighth evaluation
+    Chance: below 1e-9: noise rises at half of all steps
+    Source: ours
+    """
 
     id = "repeated-batch"
     title = "The same batch again and again"
     severity = "medium"
-    formula = (
-        "the training loss fell from one mean to the next in more than falls of the last three quarters, "
-        "the evaluation loss is above ratio * it, and its best lies in the first half of the run"
-    )
-    source = "ours"
-    window = "at the eighth evaluation"
-    chance = "below 1e-9: noise rises at half of all steps"
     fewest = "8 evaluations and 100 training losses, 5 of them for each evaluation"
     explains = ("overfitting", "overtraining", "worse-than-best")
     roles = ("loss",)
@@ -295,19 +293,18 @@ class ConstantOutput(Row):
 
     A score at its worst is that of a model that always answers the same. If no series of an evaluation ever
     moves, it is that, or not the model that is trained is evaluated.
+
+    Formula: a score of an evaluation is exactly 0, or errors 1, in share of all, up to now, or none of
+        its series ever moves, while the training loss changes and neither rates are near 0 nor weights
+        constant
+    Fires: at the eighth such evaluation
+    Chance: none: one right answer makes a score positive, and other weights have another loss
+    Source: ours; a model that never answers a class has a recall, a precision and a dice of 0
     """
 
     id = "constant-output"
     title = "Constant evaluation"
     severity = "medium"
-    formula = (
-        "a score of an evaluation is exactly 0, or errors 1, in share of all, up to now, or none of its "
-        "series ever moves, while the training loss changes and neither rates are near 0 nor weights "
-        "constant"
-    )
-    source = "ours; a model that never answers a class has a recall, a precision and a dice of 0"
-    window = "at the eighth such evaluation"
-    chance = "none: one right answer makes a score positive, and other weights have another loss"
     fewest = "8 evaluations with a score"
     roles = ("metric", "loss")
     splits = ("eval",)
@@ -374,18 +371,18 @@ class WorseThanBest(Row):
     """Compares the level of a score with its best, in what it had gained.
 
     A model that could do the task before may only lose it: then all that is evaluated is worse than at first.
+
+    Formula: share of its gain that a metric of an evaluation gave back, at least lost, times the run's
+        share since, is above cost; gains of errors are factors; or lost of its first value, which was the
+        best
+    Fires: within half of the run after its best; an eighth, if all is lost
+    Chance: none from noise: every evaluation since must be worse
+    Source: ours
     """
 
     id = "worse-than-best"
     title = "Stays worse than its best"
     severity = "low"
-    formula = (
-        "share of its gain that a metric of an evaluation gave back, at least lost, times the run's share "
-        "since, is above cost; gains of errors are factors; or lost of its first value, which was the best"
-    )
-    source = "ours"
-    window = "within half of the run after its best; an eighth, if all is lost"
-    chance = "none from noise: every evaluation since must be worse"
     fewest = "8 evaluations"
     roles = ("metric", "loss")
     leads = ("metric",)
@@ -453,18 +450,17 @@ class UnitChanged(Row):
     """Looks for a score whose values are a hundred times the earlier ones from some point on, or a hundredth.
 
     A share lies between 0 and 1, and is no percentage by chance.
+
+    Formula: all values of a score up to some point lie between 0 and 1, and all since between 1 and 100,
+        or the other way round, and their medians differ by a factor of 100, within factor
+    Fires: at the third such value
+    Chance: none: a share cannot exceed 1
+    Source: ours; some libraries give shares, some percentages
     """
 
     id = "unit-changed"
     title = "A score changed its unit"
     severity = "low"
-    formula = (
-        "all values of a score up to some point lie between 0 and 1, and all since between 1 and 100, or "
-        "the other way round, and their medians differ by a factor of 100, within factor"
-    )
-    source = "ours; some libraries give shares, some percentages"
-    window = "at the third such value"
-    chance = "none: a share cannot exceed 1"
     fewest = "8 points"
     explains = ("evaluation-collapsed", "worse-than-best", "attempt-discontinuous")
     roles = ("metric",)
@@ -500,18 +496,18 @@ class UnitChanged(Row):
 
 
 class SeriesStopped(Row):
-    """Compares the time since an evaluation's last point with the longest time between two of its points."""
+    """Compares the time since an evaluation's last point with the longest time between two of its points.
+
+    Formula: the newest point of the training loss is more than gaps times the longest gap between the
+        evaluation's points later than its last one, in time and in steps
+    Fires: at the end of what is recorded
+    Chance: below 1 % of evaluations whose gaps fall off exponentially
+    Source: a prediction interval of its own gaps: after five of them, three times the longest; ours
+    """
 
     id = "series-stopped"
     title = "Evaluation stopped"
     severity = "low"
-    formula = (
-        "the newest point of the training loss is more than gaps times the longest gap between the "
-        "evaluation's points later than its last one, in time and in steps"
-    )
-    source = "a prediction interval of its own gaps: after five of them, three times the longest; ours"
-    window = "at the end of what is recorded"
-    chance = "below 1 % of evaluations whose gaps fall off exponentially"
     fewest = "6 evaluations and a training loss"
     roles = ("loss", "metric")
     splits = ("eval",)
@@ -547,23 +543,18 @@ class Overfitting(Row):
     """Reports a rise of the evaluation loss that its own noise does not explain, once a run.
 
     The best evaluation is the least median of three in a row, so that a lucky one does not count.
+
+    Formula: the last 5 evaluations exceed the best by more than rise, noise, what was undone and 3 % of
+        what was learnt, by a trend (p < 1e-3), as the training loss fell likewise; or 4 in a row by half
+    Fires: at the seventh evaluation or so after the best, from the eighth on; at the fourth or fifth
+        after the best where it rose by much
+    Chance: below 1e-3 a run, from noise without memory (p at its smallest, z 4)
+    Source: SageMaker Debugger Overfit (gap 0.1); the rise against noise: Mann 1945, Kendall 1975, Hamed
+        and Rao 1998
     """
 
     id = "overfitting"
     title = "Overfitting"
-    formula = (
-        "the last 5 evaluations exceed the best by more than rise, noise, what was undone and 3 % "
-        "of what was learnt, by a trend (p < 1e-3), as the training loss fell likewise; or 4 in a row by half"
-    )
-    source = (
-        "SageMaker Debugger Overfit (gap 0.1); the rise against noise: Mann 1945, Kendall 1975, Hamed and "
-        "Rao 1998"
-    )
-    window = (
-        "at the seventh evaluation or so after the best, from the eighth on; at the fourth or fifth after "
-        "the best where it rose by much"
-    )
-    chance = "below 1e-3 a run, from noise without memory (p at its smallest, z 4)"
     fewest = "8 evaluations, 7 of them after the best; 5 for a large rise"
     roles = needs = ("loss",)
     splits = ("eval",)
@@ -646,19 +637,18 @@ class Overtraining(Row):
 
     A learning rate that still changes may bring the next improvement, so it must not have changed for all of
     that time, or be near 0.
+
+    Formula: no training loss below (1 - delta) * its best for patience_train evaluations, no evaluation
+        for patience_eval and half as many as until the best, noise below delta; the rate stayed below a
+        hundredth of its largest or 1e-8
+    Fires: at the tenth evaluation without an improvement, or at half as many as until the best
+    Chance: none from noise (it is below delta); the recorded learning rate says that the schedule is over
+    Source: SageMaker Debugger Overtraining (patience 5 and 10; its delta of 0.1 absolute made relative)
     """
 
     id = "overtraining"
     title = "Overtraining"
     severity = "low"
-    formula = (
-        "no training loss below (1 - delta) * its best for patience_train evaluations, no evaluation for "
-        "patience_eval and half as many as until the best, noise below delta; the rate stayed below a "
-        "hundredth of its largest or 1e-8"
-    )
-    source = "SageMaker Debugger Overtraining (patience 5 and 10; its delta of 0.1 absolute made relative)"
-    window = "at the tenth evaluation without an improvement, or at half as many as until the best"
-    chance = "none from noise (it is below delta); the recorded learning rate says that the schedule is over"
     fewest = "20 evaluations and the learning rate"
     roles = ("loss", "learning_rate")
     leads = ("loss",)
@@ -706,18 +696,18 @@ class Overtraining(Row):
 
 
 class ClassImbalance(AcrossSeries):
-    """Adds up the counts of labels logged as ``labels/CLASS``."""
+    """Adds up the counts of labels logged as ``labels/CLASS``.
+
+    Formula: most frequent / rarest class > ratio, once so many labels were counted; a class never seen
+        counts as 1
+    Fires: at the first count after 500 labels
+    Chance: none from noise: a factor of 10 among 500 labels
+    Source: SageMaker Debugger ClassImbalance (10, 500 samples)
+    """
 
     id = "class-imbalance"
     title = "Class imbalance"
     severity = "low"
-    formula = (
-        "most frequent / rarest class > ratio, once so many labels were counted; a class never seen counts "
-        "as 1"
-    )
-    source = "SageMaker Debugger ClassImbalance (10, 500 samples)"
-    window = "at the first count after 500 labels"
-    chance = "none from noise: a factor of 10 among 500 labels"
     fewest = "500 labels"
     roles = ("labels",)
     defaults = thresholds(ratio=10, labels=500)

@@ -35,18 +35,17 @@ class GradientsNotZeroed(Row):
     """Asks what the run recorded, or how often the norm rises at first: a sum is large and smooth.
 
     PyTorch's runs look at a gradient as each of the first backward passes begins (``gradients_kept``).
+
+    Formula: the run recorded that no backward pass found zeros; or the norm rose at more than rises of 49
+        steps, by less than 50, is above ratio * its start, and the loss lost half its gain
+    Fires: within 100 points
+    Chance: none if recorded; below 1e-8 else: the noise of single gradients falls as often as it rises
+    Source: ours; a sum of t gradients grows with t, and changes by one in t of itself at each step
     """
 
     id = "gradients-not-zeroed"
     title = "Gradients add up over steps"
     severity = "high"
-    formula = (
-        "the run recorded that no backward pass found zeros; or the norm rose at more than rises of 49 "
-        "steps, by less than 50, is above ratio * its start, and the loss lost half its gain"
-    )
-    source = "ours; a sum of t gradients grows with t, and changes by one in t of itself at each step"
-    window = "within 100 points"
-    chance = "none if recorded; below 1e-8 else: the noise of single gradients falls as often as it rises"
     fewest = "1 point of the norm if recorded; 50, and a training loss"
     explains = ("exploding-gradient", "overfitting", "loss-not-decreasing", "worse-than-best")
     roles = ("gradient_norm", "loss")
@@ -92,18 +91,17 @@ class ExplodingGradient(Row):
     The start is the larger of the median of the first 5 and that of the first 100: a model that converges at
     once is not compared with its last norms. Norms that grow while the loss falls mean that the model begins
     to learn.
+
+    Formula: median of the last 5 ‖g‖ > ratio * the larger of the medians of the first 5 and of the first
+        100 or half, and the training loss has not fallen since the norms passed a tenth of that limit
+    Fires: within 5 points, from the 20th point on, or a quarter of the points so far
+    Chance: none from noise of less than a factor of 100
+    Source: trainpulse and torchmortem (absolute limits), Megatron-LM (10 * the first 100); relative: ours
     """
 
     id = "exploding-gradient"
     title = "Exploding gradient"
     severity = "high"
-    formula = (
-        "median of the last 5 ‖g‖ > ratio * the larger of the medians of the first 5 and of the first 100 or "
-        "half, and the training loss has not fallen since the norms passed a tenth of that limit"
-    )
-    source = "trainpulse and torchmortem (absolute limits), Megatron-LM (10 * the first 100); relative: ours"
-    window = "within 5 points, from the 20th point on, or a quarter of the points so far"
-    chance = "none from noise of less than a factor of 100"
     fewest = "20 points"
     unfit = ("adversarial", "reinforcement")
     roles = ("gradient_norm", "loss")
@@ -146,18 +144,18 @@ class Clipping(Row):
 
     Clipping that halves the norm is common and harmless; if it divides the norm by far more at most steps,
     the threshold sets the step, not the gradient.
+
+    Formula: of the last 200 samples, or a quarter of all, more than ratio have ‖g after clipping‖ < ‖g‖ /
+        factor; over below calm_ratio; if only the share of clipped steps is recorded, it is > 0.9
+    Fires: at the 200th sample, or a quarter of the samples so far
+    Chance: none from noise: most steps must lose most of their gradient
+    Source: Google deep learning tuning playbook (more than 50 % is extremely aggressive); the factor:
+        ours
     """
 
     id = "clipping"
     title = "Clipping too often"
     severity = "low"
-    formula = (
-        "of the last 200 samples, or a quarter of all, more than ratio have ‖g after clipping‖ < ‖g‖ / "
-        "factor; over below calm_ratio; if only the share of clipped steps is recorded, it is > 0.9"
-    )
-    source = "Google deep learning tuning playbook (more than 50 % is extremely aggressive); the factor: ours"
-    window = "at the 200th sample, or a quarter of the samples so far"
-    chance = "none from noise: most steps must lose most of their gradient"
     fewest = "200 samples of the norm before and after clipping"
     roles = ("gradient_norm", "clipped_norm", "clipped")
     leads = ("gradient_norm", "clipped")
@@ -209,18 +207,17 @@ class LossScale(Row):
 
     A scaler begins far too high on purpose, at 2^16 or 2^32, and halves the scale at every step until one
     fits. That search is not a collapse, wherever it ends above 1.
+
+    Formula: scale < 1 or < its largest / fall, once the search at the beginning is over, which at most
+        halves it per step; or skipped steps > ratio of the last steps, or of all, without that search
+    Fires: where the scale has fallen by a factor of 32 again; for skipped steps within a quarter of all
+    Chance: none from single overflows: it takes a factor of 1,024, or a tenth of 100 steps
+    Source: torch.amp GradScaler (halves at each overflow); limits of the reference rule set: 10 % of 100
     """
 
     id = "loss-scale"
     title = "Loss scale collapse"
     severity = "high"
-    formula = (
-        "scale < 1 or < its largest / fall, once the search at the beginning is over, which at most halves "
-        "it per step; or skipped steps > ratio of the last steps, or of all, without that search"
-    )
-    source = "torch.amp GradScaler (halves at each overflow); limits of the reference rule set: 10 % of 100"
-    window = "where the scale has fallen by a factor of 32 again; for skipped steps within a quarter of all"
-    chance = "none from single overflows: it takes a factor of 1,024, or a tenth of 100 steps"
     fewest = "a loss scale"
     roles = ("loss_scale", "skipped")
     defaults = thresholds(fall=1024, ratio=0.1, steps=100)
@@ -292,20 +289,18 @@ class VanishingGradient(AcrossLayers):
     The gradient of a layer that is exactly 0 does not count as vanishing: ``unchanged-tensor`` looks at
     those. If update ratios are recorded, a layer that moves all the same, as with Adam, is not reported. The
     norm of the whole gradient must not be 0 while there is a loss that does not fall.
+
+    Formula: 0 < ‖g_layer‖ / max over layers ‖g‖ < ratio and update ratio < update, samples times in a
+        row, in 3 layers or more; or (high) the whole gradient became 0 for 4 * samples, and the training
+        loss, not 0, does not fall
+    Fires: at the tenth such sample, for a whole gradient of 0 at the fortieth, or a quarter later
+    Chance: none from noise: 10 samples in a row
+    Source: AUTOTRAINER (first to last layer), torchmortem (spread of norms); scale-free and with updates:
+        ours
     """
 
     id = "vanishing-gradient"
     title = "Vanishing gradient"
-    formula = (
-        "0 < ‖g_layer‖ / max over layers ‖g‖ < ratio and update ratio < update, samples times in a row, in 3 "
-        "layers or more; or (high) the whole gradient became 0 for 4 * samples, and the training loss, not "
-        "0, does not fall"
-    )
-    source = (
-        "AUTOTRAINER (first to last layer), torchmortem (spread of norms); scale-free and with updates: ours"
-    )
-    window = "at the tenth such sample, for a whole gradient of 0 at the fortieth, or a quarter later"
-    chance = "none from noise: 10 samples in a row"
     fewest = "10 samples of 3 layers"
     roles = ("layer_gradient", "update_ratio", "gradient_norm")
     leads = ("layer_gradient", "gradient_norm")
@@ -373,22 +368,19 @@ class UpdateScale(AcrossLayers):
 
     It reports a layer's update ratio and the one that µP expects: the median update of all layers over the
     layer's own weights, both in that norm.
+
+    Formula: ‖Δw‖ of a layer > factor * the median of all layers, or 0 < ‖Δw‖ < the median / factor, in
+        the operator norm between root mean squares, samples times in a row; in four layers or more, not
+        in experts
+    Fires: at the tenth such sample, or within a quarter of those so far
+    Chance: none from noise of less than a factor of 100: 10 samples in a row
+    Source: Yang, Simon and Bernstein 2023 (arXiv 2310.17813, condition 1: the same for all layers), µP:
+        Yang et al. 2022 (arXiv 2203.03466); the factor: ours
     """
 
     id = "update-scale"
     title = "Layers learn at different scales"
     severity = "info"
-    formula = (
-        "‖Δw‖ of a layer > factor * the median of all layers, or 0 < ‖Δw‖ < the median / factor, in the "
-        "operator norm between root mean squares, samples times in a row; in four layers or more, not in "
-        "experts"
-    )
-    source = (
-        "Yang, Simon and Bernstein 2023 (arXiv 2310.17813, condition 1: the same for all layers), µP: "
-        "Yang et al. 2022 (arXiv 2203.03466); the factor: ours"
-    )
-    window = "at the tenth such sample, or within a quarter of those so far"
-    chance = "none from noise of less than a factor of 100: 10 samples in a row"
     fewest = "10 samples of 4 layers"
     roles = ("update_operator", "weight_operator")
     leads = ("update_operator",)
@@ -431,18 +423,17 @@ class GradientStopped(InARow):
 
     Decay of weights and momentum move a layer that learns nothing; one that does not move at all is
     ``unchanged-tensor``'s.
+
+    Formula: the gradient of a layer is exactly 0, samples times in a row, while its update is not and
+        another layer has a gradient; not for biases, norms and experts
+    Fires: at the tenth such sample, or within a quarter of the samples so far
+    Chance: none: a gradient is exactly 0
+    Source: ours; an optimizer with decay or momentum moves weights without a gradient
     """
 
     id = "gradient-stopped"
     title = "No gradient reaches a layer"
     severity = "medium"
-    formula = (
-        "the gradient of a layer is exactly 0, samples times in a row, while its update is not and another "
-        "layer has a gradient; not for biases, norms and experts"
-    )
-    source = "ours; an optimizer with decay or momentum moves weights without a gradient"
-    window = "at the tenth such sample, or within a quarter of the samples so far"
-    chance = "none: a gradient is exactly 0"
     fewest = "10 samples of the layer's gradient, and its update"
     roles = ("layer_gradient", "update_ratio", "update_norm")
     leads = ("layer_gradient",)

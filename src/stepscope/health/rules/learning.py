@@ -46,18 +46,18 @@ BLOCK, MOST_BLOCKS = 50, 256
 
 
 class ScheduleTooFast(Row):
-    """Compares how long the learning rate has been next to nothing with how long the run has lasted."""
+    """Compares how long the learning rate has been next to nothing with how long the run has lasted.
+
+    Formula: the learning rate has been below ratio * its largest for more than share of the points of the
+        run, and since then the training loss gained less than 5 % of what it had gained
+    Fires: once the rest of the run is as long as the schedule
+    Chance: none: the rate is recorded
+    Source: ours; a decay per epoch that is stepped per batch ends in the first epochs
+    """
 
     id = "schedule-too-fast"
     title = "Schedule ends too early"
     severity = "medium"
-    formula = (
-        "the learning rate has been below ratio * its largest for more than share of the points of the run, "
-        "and since then the training loss gained less than 5 % of what it had gained"
-    )
-    source = "ours; a decay per epoch that is stepped per batch ends in the first epochs"
-    window = "once the rest of the run is as long as the schedule"
-    chance = "none: the rate is recorded"
     fewest = "16 points of a learning rate and of a training loss"
     explains = ("overtraining", "plateau")
     roles = ("learning_rate", "loss")
@@ -92,18 +92,18 @@ class ScheduleTooFast(Row):
 
 
 class RatesDiffer(Row):
-    """Compares the rates of parameter groups with each other; the usual factor between groups is 10."""
+    """Compares the rates of parameter groups with each other; the usual factor between groups is 10.
+
+    Formula: the rate of one group of parameters is above ratio * the median of the other groups at each
+        of its last points, not counting groups whose rate is 0
+    Fires: at the tenth such point
+    Chance: none: the rates are recorded
+    Source: ours; layer-wise decay and separate rates of heads stay below a factor of 100
+    """
 
     id = "rates-differ"
     title = "One group's learning rate is far from the others'"
     severity = "low"
-    formula = (
-        "the rate of one group of parameters is above ratio * the median of the other groups at each of its "
-        "last points, not counting groups whose rate is 0"
-    )
-    source = "ours; layer-wise decay and separate rates of heads stay below a factor of 100"
-    window = "at the tenth such point"
-    chance = "none: the rates are recorded"
     fewest = "10 points of the rates of two groups"
     roles = ("learning_rate",)
     defaults = thresholds(ratio=100, points=10)
@@ -132,18 +132,18 @@ class TwoSoftmaxes(Row):
 
     A loss that takes logits applies a softmax itself. If the model ends in one, its inputs differ by 1 at
     most, and the loss of K classes stays above ln(1 + (K - 1) / e), however right the model is.
+
+    Formula: a training loss that began at ln K lies for half of the run within close of the way from
+        there to ln(1 + (K - 1) / e), never below it, though the accuracy allows half
+    Fires: once it has held for as long as the run before it
+    Chance: none from noise: every loss lies above an exact limit and most lie at it
+    Source: Karpathy, A Recipe for Training Neural Networks, 2019; the limit: ours, e^1 is the largest
+        odds
     """
 
     id = "two-softmaxes"
     title = "Two softmaxes in a row"
     severity = "medium"
-    formula = (
-        "a training loss that began at ln K lies for half of the run within close of the way from there to "
-        "ln(1 + (K - 1) / e), never below it, though the accuracy allows half"
-    )
-    source = "Karpathy, A Recipe for Training Neural Networks, 2019; the limit: ours, e^1 is the largest odds"
-    window = "once it has held for as long as the run before it"
-    chance = "none from noise: every loss lies above an exact limit and most lie at it"
     fewest = "16 points of the training loss and a recorded accuracy"
     explains = ("plateau", "loss-not-decreasing")
     roles = ("loss", "metric")
@@ -187,18 +187,18 @@ class LossSummed(Row):
 
     What a model memorizes, what it cannot transfer and dropout change their ratio over a run; a sum in place
     of a mean does not. The gradient of a sum is as many times larger, and so is the step of most optimizers.
+
+    Formula: at each evaluation after the first quarter, the training loss since the one before is factor
+        times the evaluation's or more, or as small a part of it, and these ratios differ by spread at
+        most
+    Fires: at the eighth evaluation
+    Chance: none from noise of less than a factor of 4
+    Source: PyTorch, Keras: reduction='sum' and 'mean'; the constant ratio: ours
     """
 
     id = "loss-summed"
     title = "Summed loss"
     severity = "low"
-    formula = (
-        "at each evaluation after the first quarter, the training loss since the one before is factor times "
-        "the evaluation's or more, or as small a part of it, and these ratios differ by spread at most"
-    )
-    source = "PyTorch, Keras: reduction='sum' and 'mean'; the constant ratio: ours"
-    window = "at the eighth evaluation"
-    chance = "none from noise of less than a factor of 4"
     fewest = "8 evaluations and a training loss that fell by half"
     roles = ("loss",)
     splits = ("eval",)
@@ -236,18 +236,18 @@ class LossSummed(Row):
 
 
 class LossPartDiverges(Row):
-    """Compares a part of the loss with its own beginning; the sum may hide that it grows."""
+    """Compares a part of the loss with its own beginning; the sum may hide that it grows.
+
+    Formula: a part of the training loss had fallen to learnt of its first level, and its lowest level
+        since is ten times that first level, while their sum is below its own first level
+    Fires: once the part is ten times where it began
+    Chance: none from noise: a factor of ten, after a fall
+    Source: ours
+    """
 
     id = "loss-part-diverges"
     title = "A part of the loss diverges"
     severity = "medium"
-    formula = (
-        "a part of the training loss had fallen to learnt of its first level, and its lowest level since is "
-        "ten times that first level, while their sum is below its own first level"
-    )
-    source = "ours"
-    window = "once the part is ten times where it began"
-    chance = "none from noise: a factor of ten, after a fall"
     fewest = "16 points of a part and of the sum"
     roles = ("part_loss", "loss")
     leads = ("part_loss",)
@@ -292,19 +292,18 @@ class AttemptDiscontinuous(Row):
     whose weights were lost falls again as at first; one that diverged, or has other data, has no reason to.
 
     The attempts of a run are compared with each other where they are read; see ``analyze.health.resumed``.
+
+    Formula: the norm of all weights, or of all updates at a steady rate, jumps by more than back towards
+        its first value, and the loss to the worse; without norms, a loss jumps back and repeats its
+        beginning within same
+    Fires: within 64 points after it
+    Chance: below 0.03 % in a run
+    Source: change points by two-sided lines: ours
     """
 
     id = "attempt-discontinuous"
     title = "The training started over"
     severity = "high"
-    formula = (
-        "the norm of all weights, or of all updates at a steady rate, jumps by more than back towards its "
-        "first value, and the loss to the worse; without norms, a loss jumps back and "
-        "repeats its beginning within same"
-    )
-    source = "change points by two-sided lines: ours"
-    window = "within 64 points after it"
-    chance = "below 0.03 % in a run"
     fewest = "64 points of a training loss; it is surer with a norm of all weights or updates"
     explains = ("loss-spike", "loss-not-decreasing", "worse-than-best", "evaluation-collapsed")
     roles = ("loss", "weight_norm", "update_norm", "learning_rate", "setting")
@@ -441,17 +440,16 @@ class LearningRate(Row):
 
     A schedule is not a jump: decays of any size, restarts at a level that was there before, and groups whose
     rate is 0 from the beginning while another's is not.
+
+    Formula: negative or not finite; 0 for zeros points, unlike before or other rates; above factor * the
+        point before and 1.5 * the largest; or it fell to nothing and rises as it fell
+    Fires: at the point, for 0 at the hundredth in a row, or a quarter of the points so far later
+    Chance: none from a schedule that stays below its largest rate
+    Source: trainpulse (10 * in one step); the schedule: ours
     """
 
     id = "learning-rate"
     title = "Learning-rate anomaly"
-    formula = (
-        "negative or not finite; 0 for zeros points, unlike before or other rates; above factor * the point "
-        "before and 1.5 * the largest; or it fell to nothing and rises as it fell"
-    )
-    source = "trainpulse (10 * in one step); the schedule: ours"
-    window = "at the point, for 0 at the hundredth in a row, or a quarter of the points so far later"
-    chance = "none from a schedule that stays below its largest rate"
     fewest = "11 points"
     roles = ("learning_rate",)
     defaults = thresholds(factor=10, zeros=100)
@@ -535,19 +533,18 @@ class Plateau(Row):
 
     A loss that has fallen most of its way has converged, and one whose learning rate is being changed may go
     on: neither is a plateau.
+
+    Formula: no mean of 50 points below (1 - ratio) * the best, for blocks of them and as many as until
+        the best; their noise is below ratio, the rate unchanged, the loss above left * its first; or the
+        rate is <= 1e-8
+    Fires: within 1,050 points of the last improvement, or a quarter of the points so far
+    Chance: below 1e-3 a run (an improvement hidden in 20 blocks, each known to half the ratio)
+    Source: Keras ReduceLROnPlateau, trainpulse; relative, of block means, by schedule and noise: ours
     """
 
     id = "plateau"
     title = "Loss plateau"
     severity = "low"
-    formula = (
-        "no mean of 50 points below (1 - ratio) * the best, for blocks of them and as many as until the "
-        "best; their noise is below ratio, the rate unchanged, the loss above left * its first; or the rate "
-        "is <= 1e-8"
-    )
-    source = "Keras ReduceLROnPlateau, trainpulse; relative, of block means, by schedule and noise: ours"
-    window = "within 1,050 points of the last improvement, or a quarter of the points so far"
-    chance = "below 1e-3 a run (an improvement hidden in 20 blocks, each known to half the ratio)"
     fewest = "1,050 points"
     roles = ("loss", "learning_rate")
     leads = needs = ("loss",)

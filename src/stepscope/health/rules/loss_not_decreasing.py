@@ -111,24 +111,19 @@ class LossNotDecreasing(Row):
 
     Of a loss that is logged rarely or by epoch, and of a run that resumes, the fall may have been before the
     first point: there it reports only a loss that rises again, or scores that stand still, too.
+
+    Formula: no fall by ratio from the first sixth to the last half, and a sign that nothing moves or 960
+        points; or above the start for blocks; or a rise (p < 1e-4) that lost a third
+    Fires: at 120 points if something shows that nothing moves, otherwise at 240 or 960; a rise within a
+        quarter of the points so far
+    Chance: below 1e-4 a run if the noise is stationary (4 standard errors, 16 looks)
+    Source: SageMaker Debugger LossNotDecreasing (any decrease of single values); against noise and slow
+        starts: ours
     """
 
     id = "loss-not-decreasing"
     title = "Loss is not decreasing"
     severity = "high"
-    formula = (
-        "no fall by ratio from the first sixth to the last half, and a sign that nothing moves or 960 "
-        "points; or above the start for blocks; or a rise (p < 1e-4) that lost a third"
-    )
-    source = (
-        "SageMaker Debugger LossNotDecreasing (any decrease of single values); against noise and slow "
-        "starts: ours"
-    )
-    window = (
-        "at 120 points if something shows that nothing moves, otherwise at 240 or 960; a rise within a "
-        "quarter of the points so far"
-    )
-    chance = "below 1e-4 a run if the noise is stationary (4 standard errors, 16 looks)"
     fewest = "8 points that clearly fall, or 120 from the beginning on that are at most 10 steps apart"
     roles = ("loss", "part_loss", "metric", "learning_rate", "update_ratio")
     leads = ("loss", "part_loss")

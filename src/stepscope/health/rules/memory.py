@@ -26,20 +26,18 @@ class MemoryCreep(Row):
     Memory that fills and empties again and again, as a cache by epochs, rises within bounds: only a rise
     above all earlier use counts. A leak may be slow beside what is in use, so that longer stretches are
     looked at, too.
+
+    Formula: in the last 40 samples, or 2, 4, 8 … times as many, each quarter's median is > (1 + quarter)
+        * the one before and all before; the last > (1 + growth) * the first, by least_mib; rises do not
+        abate
+    Fires: at the second look at which it grew, each a quarter of the samples after the one before, from
+        the 60th on; a slower one once it has grown by so much
+    Chance: below 1e-3 a run: it takes four quarters that each rise above all before
+    Source: SageMaker Debugger GPUMemoryIncrease (5 points of a moving average); by quarters: ours
     """
 
     id = "memory-creep"
     title = "Memory creeps up"
-    formula = (
-        "in the last 40 samples, or 2, 4, 8 … times as many, each quarter's median is > (1 + quarter) * the "
-        "one before and all before; the last > (1 + growth) * the first, by least_mib; rises do not abate"
-    )
-    source = "SageMaker Debugger GPUMemoryIncrease (5 points of a moving average); by quarters: ours"
-    window = (
-        "at the second look at which it grew, each a quarter of the samples after the one before, from the "
-        "60th on; a slower one once it has grown by so much"
-    )
-    chance = "below 1e-3 a run: it takes four quarters that each rise above all before"
     fewest = "60 samples"
     roles = ("memory",)
     again = True

@@ -61,13 +61,14 @@ class NonFinite(Row):
     """Opens at the first value that is not finite; names the first series, layer and rank that had one.
 
     One finding at a time: once a NaN has spread to every layer and rank, only the first is useful.
+
+    Formula: a value is NaN or infinite, or a count of such values is above 0
+    Fires: at the first such value
+    Chance: none: it reports what was recorded
+    Source: SageMaker Debugger ExplodingTensor
     """
 
     severity: ClassVar[Severity] = "high"
-    formula = "a value is NaN or infinite, or a count of such values is above 0"
-    source = "SageMaker Debugger ExplodingTensor"
-    window = "at the first such value"
-    chance = "none: it reports what was recorded"
     fewest = "1 point"
     looks_often = False
     what: ClassVar[str]
@@ -244,15 +245,14 @@ class NonFiniteLoss(NonFinite):
     A value that is only recorded beside a training loss does not break the model: a part may have no example
     in a batch, and a perplexity may overflow although its loss does not. That is a finding of its own, unless
     the training loss is not finite either.
+
+    Formula: a value is NaN or infinite; medium for an evaluation loss, a perplexity, and a part next to a
+        recorded training loss
     """
 
     id = "nonfinite-loss"
     title = "Loss is not finite"
     what = "the loss"
-    formula = (
-        "a value is NaN or infinite; medium for an evaluation loss, a perplexity, and a part next to a "
-        "recorded training loss"
-    )
     explains = ("worse-than-best",)
     roles = OF_A_RANK
     applied = dict.fromkeys(CLIPPED, "clip gradients, ")
@@ -284,7 +284,12 @@ class NonFiniteLoss(NonFinite):
 
 
 class NonFiniteGradient(NonFinite):
-    """A gradient. Mixed precision tries scales that overflow: single steps are meant to, and are exempt."""
+    """A gradient. Mixed precision tries scales that overflow: single steps are meant to, and are exempt.
+
+    Formula: a gradient norm is NaN or infinite, or a count of non-finite gradients is above 0; with a
+        loss scale, opens_amp times in a row
+    Fires: at the first such value; with a loss scale, at the sixth in a row
+    """
 
     id = "nonfinite-gradient"
     title = "Gradient is not finite"
@@ -292,11 +297,6 @@ class NonFiniteGradient(NonFinite):
     roles = ("gradient_norm", "gradient_nonfinite", "layer_gradient", "clipped_norm", "loss_scale")
     leads = roles[:-1]
     needs = ("gradient_norm",)
-    formula = (
-        "a gradient norm is NaN or infinite, or a count of non-finite gradients is above 0; with a loss "
-        "scale, opens_amp times in a row"
-    )
-    window = "at the first such value; with a loss scale, at the sixth in a row"
     defaults = thresholds(opens=1, opens_amp=6, calm=100)
     applied = dict.fromkeys(CLIPPED, "clip gradients, ")
     action = (
@@ -331,20 +331,18 @@ class NonFiniteSeries(NonFinite):
     Once the training loss is not finite, everything else follows, and nonfinite-loss says so. A finding
     therefore waits for the next training loss and is dropped if that is not finite either. Series of one
     severity are one finding.
+
+    Formula: a value is NaN or infinite while the training loss is finite; medium for a metric and for any
+        value of an evaluation, else low
+    Fires: at the next training loss after the first such value
+    Chance: none: it reports what was recorded
+    Source: IEEE 754: each comparison with NaN is false, so that no other rule and no early stopping sees
+        it
     """
 
     id = "nonfinite-series"
     title = "A recorded value is not finite"
     severity = "medium"
-    formula = (
-        "a value is NaN or infinite while the training loss is finite; medium for a metric and for any value "
-        "of an evaluation, else low"
-    )
-    source = (
-        "IEEE 754: each comparison with NaN is false, so that no other rule and no early stopping sees it"
-    )
-    window = "at the next training loss after the first such value"
-    chance = "none: it reports what was recorded"
     fewest = "1 point"
     defaults = thresholds(opens=1, calm=5)
     leads = tuple(role for role in (*ROLES, "other") if role not in _JUDGED_ABOVE)

@@ -30,18 +30,19 @@ class PoorInitialization(AcrossSeries):
     The loss counts if it is a classifier's (``classes`` is the number of classes), or if it begins far above
     that of guessing and falls by orders of magnitude within 30 steps, which then only undo the
     initialization: by a factor of 100 if no metric of a classifier is recorded.
+
+    Formula: in the first sample the largest sigma of a layer's activations is above spread * the
+        smallest; or the first loss is above 1.5 ln(classes), or above 20 and drop * the median of steps
+        10 to 30
+    Fires: at the second sample of activations; from the loss, within 32 steps
+    Chance: none from noise of less than a factor of 10
+    Source: SageMaker Debugger PoorWeightInitialization (variances), CS231n (ln of the classes); drop:
+        ours
     """
 
     id = "poor-initialization"
     title = "Poor initialization"
     severity = "low"
-    formula = (
-        "in the first sample the largest sigma of a layer's activations is above spread * the smallest; or "
-        "the first loss is above 1.5 ln(classes), or above 20 and drop * the median of steps 10 to 30"
-    )
-    source = "SageMaker Debugger PoorWeightInitialization (variances), CS231n (ln of the classes); drop: ours"
-    window = "at the second sample of activations; from the loss, within 32 steps"
-    chance = "none from noise of less than a factor of 10"
     fewest = "a loss of every step, or 3 layers of activations"
     roles = ("activation_std", "loss", "metric")
     leads = ("activation_std", "loss")

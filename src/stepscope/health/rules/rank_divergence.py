@@ -48,19 +48,20 @@ class _Job:
 
 
 class RankDivergence(Rule):
-    """Compares the means of the ranks over the same steps with the median rank, against their own noise."""
+    """Compares the means of the ranks over the same steps with the median rank, against their own noise.
+
+    Formula: |mean of a rank - median of the ranks' means| > max(ratio * |median|, z standard errors) over
+        a block of steps, two blocks in a row, not counting ranks that never had a loss other than 0; or a
+        rank is not finite where most are
+    Fires: within 150 steps, once the others have recorded them too
+    Chance: below 1e-6 a block (6 standard errors, twice)
+    Source: Megatron-LM's rerun machine and nvidia-resiliency-ext compare steps for this; over blocks:
+        ours
+    """
 
     id = "rank-divergence"
     title = "A rank diverges"
     severity = "high"
-    formula = (
-        "|mean of a rank - median of the ranks' means| > max(ratio * |median|, z standard errors) over a "
-        "block of steps, two blocks in a row, not counting ranks that never had a loss other than 0; or a "
-        "rank is not finite where most are"
-    )
-    source = "Megatron-LM's rerun machine and nvidia-resiliency-ext compare steps for this; over blocks: ours"
-    window = "within 150 steps, once the others have recorded them too"
-    chance = "below 1e-6 a block (6 standard errors, twice)"
     fewest = "50 steps of 2 ranks"
     roles = ("rank_loss", "loss", "gradient_norm")
     defaults = thresholds(ratio=0.2, z=6, block=50, blocks=2)

@@ -62,23 +62,20 @@ class SpikeRow(Row):
 
 
 class LossSpike(SpikeRow):
-    """Compares each value with the points just before it, by the tail of such distances so far."""
+    """Compares each value with the points just before it, by the tail of such distances so far.
+
+    Formula: twice within 8 points the loss is beyond the tail of its distances from the 8 points before,
+        above ratio times these and by level_ratio of the first level; or 4 times at equal distances (low)
+    Fires: at the second such value within 8 points, from the 41st point on; at the fourth that comes
+        again
+    Chance: below 1e-7 a point if the tail falls off exponentially
+    Source: OLMo-core StabilityMonitor and llm-foundry KillLossSpike (6 sigma of 128); the fitted tail:
+        Pickands 1975
+    """
 
     id = "loss-spike"
     title = "Loss spike"
     severity = "medium"
-    formula = (
-        "twice within 8 points the loss is beyond the tail of its distances from the 8 points before, above "
-        "ratio times these and by level_ratio of the first level; or 4 times at equal distances (low)"
-    )
-    source = (
-        "OLMo-core StabilityMonitor and llm-foundry KillLossSpike (6 sigma of 128); the fitted tail: "
-        "Pickands 1975"
-    )
-    window = (
-        "at the second such value within 8 points, from the 41st point on; at the fourth that comes again"
-    )
-    chance = "below 1e-7 a point if the tail falls off exponentially"
     fewest = "41 points"
     roles = ("loss",)
     splits = ("train",)
@@ -126,21 +123,19 @@ class LossSpike(SpikeRow):
 
 
 class GradientSpike(SpikeRow):
-    """Like ``loss-spike``, for the global gradient norm before clipping."""
+    """Like ``loss-spike``, for the global gradient norm before clipping.
+
+    Formula: the norm is beyond the tail of its distances from the 8 points before, in values and in
+        logarithms, above ratio times these and 3 times the largest of the last 3
+    Fires: at the first such value, from the 41st point on
+    Chance: below 1e-7 a point if the tail falls off exponentially
+    Source: ZClip (arXiv 2504.02507), Megatron-LM's spiky gradients (10 * the largest); the fitted tail:
+        Pickands 1975
+    """
 
     id = "gradient-spike"
     title = "Gradient spike"
     severity = "low"
-    formula = (
-        "the norm is beyond the tail of its distances from the 8 points before, in values and in logarithms, "
-        "above ratio times these and 3 times the largest of the last 3"
-    )
-    source = (
-        "ZClip (arXiv 2504.02507), Megatron-LM's spiky gradients (10 * the largest); the fitted tail: "
-        "Pickands 1975"
-    )
-    window = "at the first such value, from the 41st point on"
-    chance = "below 1e-7 a point if the tail falls off exponentially"
     fewest = "41 points"
     roles = ("gradient_norm",)
     unfit = ("adversarial", "reinforcement")

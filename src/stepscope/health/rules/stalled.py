@@ -29,22 +29,21 @@ class StalledTraining(Rule):
 
     While the run is recorded, ``ask`` is called again and again; afterwards a stall is a gap in the series.
     One that ended by itself matters less than one that still lasts, and is medium.
+
+    Formula: no point of any series for longer than max(floor_s, min(factor * the median interval of the
+        densest series, longest_s), 3 * the longest pause so far, 3 * the usual time of the steps made
+        during it), with 5 intervals known; next to an evaluation, for at least longest_s; not where a
+        series resumes at a step that it had before; live also if the training thread stays at one place
+        for that long, and with fewer intervals after begin_s; once the run continues, severity by the
+        pause's share of its time
+    Fires: live within 5 s of the limit; afterwards at the next point
+    Chance: none while the rhythm continues: only a pause 3 times as long as any before is reported
+    Source: SageMaker Debugger StalledTraining (1800 s), nvidia-resiliency-ext; the run's own rhythm: ours
     """
 
     id = "stalled-training"
     title = "Training stalled"
     severity = "high"
-    formula = (
-        "no point of any series for longer than max(floor_s, min(factor * the median interval of the densest "
-        "series, longest_s), 3 * the longest pause so far, 3 * the usual time of the steps made during it), "
-        "with 5 intervals known; next to an evaluation, for at least longest_s; not where a series resumes "
-        "at a step that it had before; live also if the training thread stays at one place for that long, "
-        "and with fewer intervals after begin_s; once the run continues, severity by the pause's share of "
-        "its time"
-    )
-    source = "SageMaker Debugger StalledTraining (1800 s), nvidia-resiliency-ext; the run's own rhythm: ours"
-    window = "live within 5 s of the limit; afterwards at the next point"
-    chance = "none while the rhythm continues: only a pause 3 times as long as any before is reported"
     fewest = "5 intervals between points of one series"
     roles = (*ROLES, "other")
     defaults = thresholds(floor_s=480, factor=40, longest_s=1800, begin_s=1200)

@@ -44,20 +44,18 @@ class SlowerSteps(Row):
 
     Other work on the machine lengthens steps in two ways. A thread waits for a processor, which the system
     counts; and while it runs, it shares a core with the other work and gets at least half of it.
+
+    Formula: lower quartiles of step times in all later sixteenths exceed ratio * those in earlier ones,
+        two on either side, and lost_s were lost; also without waits w: t * (1 - w) * (1 - w / 2), low if
+        unknown
+    Fires: once two sixteenths of the run were slower
+    Chance: none from noise, nor from other work on the machine
+    Source: ours; quartiles because other work lengthens some steps and not all; waits as Linux counts
+        them; of a core that two threads share each gets at least half
     """
 
     id = "slower-steps"
     title = "Steps became slower"
-    formula = (
-        "lower quartiles of step times in all later sixteenths exceed ratio * those in earlier ones, two on "
-        "either side, and lost_s were lost; also without waits w: t * (1 - w) * (1 - w / 2), low if unknown"
-    )
-    source = (
-        "ours; quartiles because other work lengthens some steps and not all; waits as Linux counts them; of "
-        "a core that two threads share each gets at least half"
-    )
-    window = "once two sixteenths of the run were slower"
-    chance = "none from noise, nor from other work on the machine"
     fewest = "64 step times"
     explains = ("step-outliers",)
     roles = ("step_time",)
@@ -138,24 +136,21 @@ def lower_quartile(values: Floats) -> float:
 
 
 class StepOutliers(Row):
-    """Adds up the cost of single long steps; short delays from other work on the machine do not count."""
+    """Adds up the cost of single long steps; short delays from other work on the machine do not count.
+
+    Formula: the excess of steps above 2 * the median, 3 deviations and least_s beyond it, without waits
+        for a processor, is more than cost of the run's time and more than lost_s, in 10 steps, while most
+        are not
+    Fires: from the 210th step on, once so much is lost, or a quarter of the steps later
+    Chance: none from delays below least_s, nor from other work where waits for a processor are recorded;
+        from longer ones, whenever they cost a tenth of a run
+    Source: SageMaker Debugger StepOutlier (3 sigma, 10 outliers), trainpulse (3 * the median); by cost to
+        the run: ours
+    """
 
     id = "step-outliers"
     title = "Step-time outliers"
     severity = "low"
-    formula = (
-        "the excess of steps above 2 * the median, 3 deviations and least_s beyond it, without waits for a "
-        "processor, is more than cost of the run's time and more than lost_s, in 10 steps, while most are not"
-    )
-    source = (
-        "SageMaker Debugger StepOutlier (3 sigma, 10 outliers), trainpulse (3 * the median); by cost to "
-        "the run: ours"
-    )
-    window = "from the 210th step on, once so much is lost, or a quarter of the steps later"
-    chance = (
-        "none from delays below least_s, nor from other work where waits for a processor are recorded; from "
-        "longer ones, whenever they cost a tenth of a run"
-    )
     fewest = "210 steps"
     roles = ("step_time",)
     defaults = thresholds(least_s=0.02, cost=MEDIUM, lost_s=1)
@@ -221,19 +216,19 @@ class DataWait(Row):
     """Adds up waits and step times over the stretch that waits, and judges it by its share of the whole run.
 
     A share of 30 % of some fast steps at the end costs little if all other steps took longer.
+
+    Formula: Σ data wait / Σ step time >= ratio over the last 100 steps (0.8 * ratio to go on), since Σ
+        (wait - ratio * time) from there is largest; waits of 1 µs do not count; severity by the share of
+        all time
+    Fires: within 100 steps, or a quarter of the steps so far; the first 10 not counted
+    Chance: none from noise: sums of 100 steps
+    Source: XProf's input pipeline analyzer, torchtitan's data_loading(%); 10 % and 20 %: as in advice
     """
 
     id = "data-wait"
     title = "Waiting for data"
     severity = "medium"
-    chance = "none from noise: sums of 100 steps"
     fewest = "110 steps"
-    formula = (
-        "Σ data wait / Σ step time >= ratio over the last 100 steps (0.8 * ratio to go on), since Σ (wait - "
-        "ratio * time) from there is largest; waits of 1 µs do not count; severity by the share of all time"
-    )
-    source = "XProf's input pipeline analyzer, torchtitan's data_loading(%); 10 % and 20 %: as in advice"
-    window = "within 100 steps, or a quarter of the steps so far; the first 10 not counted"
     roles = ("step_time", "data_wait")
     leads = ("data_wait",)
     needs = ("step_time", "data_wait")
@@ -277,17 +272,17 @@ class DataWait(Row):
 
 
 class Recompilation(Row):
-    """Adds up compilations since the first one that follows a step without one: those before are needed."""
+    """Adds up compilations since the first one that follows a step without one: those before are needed.
+
+    Formula: Σ compilation / Σ step time >= ratio, since the first compilation after a step without one,
+        and `fewest` steps or more of the later half compile; severity by that share
+    Fires: the later half of the steps, 40 of them at least
+    Chance: none from noise: compilations are told by the framework
+    Source: ours; torch.compile and jax.jit compile once for each set of shapes, types and constants
+    """
 
     id = "recompilation"
     title = "Compiled again and again"
-    formula = (
-        "Σ compilation / Σ step time >= ratio, since the first compilation after a step without one, and "
-        "`fewest` steps or more of the later half compile; severity by that share"
-    )
-    source = "ours; torch.compile and jax.jit compile once for each set of shapes, types and constants"
-    window = "the later half of the steps, 40 of them at least"
-    chance = "none from noise: compilations are told by the framework"
     fewest = "40 step times"
     explains = ("step-outliers", "slower-steps")
     roles = ("step_time", "compile_time")
@@ -326,18 +321,18 @@ class Recompilation(Row):
 
 
 class GpuUnderused(Row):
-    """Looks at the percentiles of a GPU's utilization over a window of samples."""
+    """Looks at the percentiles of a GPU's utilization over a window of samples.
+
+    Formula: 95th percentile of the last 60 samples, or of a quarter of them all, < high: under-used; else
+        5th percentile < low: fluctuating
+    Fires: at the 72nd sample, at 5 s a sample after 6 minutes, or a quarter of the samples later
+    Chance: none from noise: percentiles of 60 samples
+    Source: SageMaker Debugger LowGPUUtilization (p95 < 70 %, p5 < 10 %)
+    """
 
     id = "gpu-underused"
     title = "GPU under-used"
     severity = "low"
-    formula = (
-        "95th percentile of the last 60 samples, or of a quarter of them all, < high: under-used; else 5th "
-        "percentile < low: fluctuating"
-    )
-    source = "SageMaker Debugger LowGPUUtilization (p95 < 70 %, p5 < 10 %)"
-    window = "at the 72nd sample, at 5 s a sample after 6 minutes, or a quarter of the samples later"
-    chance = "none from noise: percentiles of 60 samples"
     fewest = "72 samples"
     roles = ("gpu",)
     defaults = thresholds(high=0.7, low=0.1)
@@ -369,15 +364,15 @@ class GpuUnderused(Row):
 
 
 class Bottleneck(Row):
-    """Counts the samples in which the GPUs idle while something else is at its limit."""
+    """Counts the samples in which the GPUs idle while something else is at its limit.
 
-    formula = (
-        "of the last 60 samples, or of a quarter of all, more than share had GPU < gpu and the host's series "
-        "> busy; severity by their share of all samples"
-    )
-    source = "SageMaker Debugger CPUBottleneck and IOBottleneck (50 % of the samples)"
-    window = "at the 60th sample, at 5 s a sample after 5 minutes, or a quarter of the samples later"
-    chance = "none from noise: it takes half of 60 samples"
+    Formula: of the last 60 samples, or of a quarter of all, more than share had GPU < gpu and the host's
+        series > busy; severity by their share of all samples
+    Fires: at the 60th sample, at 5 s a sample after 5 minutes, or a quarter of the samples later
+    Chance: none from noise: it takes half of 60 samples
+    Source: SageMaker Debugger CPUBottleneck and IOBottleneck (50 % of the samples)
+    """
+
     fewest = "60 samples of a GPU and of the host"
     words: ClassVar[str]
 

@@ -32,24 +32,20 @@ class UnchangedTensor(InARow):
     Steps with a learning rate of 0 are not counted, nor are biases, norms and experts. Frozen on purpose are
     layers next to adapters, layers that have a gradient and never moved while others do, and the front of a
     model whose rest moves if no gradient of the front is recorded.
+
+    Formula: update 0, or else gradient 0, or else the same weight norm, samples times in a row at a
+        learning rate other than 0, unless frozen on purpose; or a parameter with a gradient is in no
+        watched optimizer
+    Fires: at the tenth such sample, for a parameter in no optimizer at the third, or within a quarter of
+        the samples so far
+    Chance: none: an update is exactly 0
+    Source: SageMaker Debugger UnchangedTensor; exact instead of np.allclose, which small learning rates
+        pass
     """
 
     id = "unchanged-tensor"
     title = "Unchanged tensor"
     severity = "low"
-    formula = (
-        "update 0, or else gradient 0, or else the same weight norm, samples times in a row at a learning "
-        "rate other than 0, unless frozen on purpose; or a parameter with a gradient is in no watched "
-        "optimizer"
-    )
-    source = (
-        "SageMaker Debugger UnchangedTensor; exact instead of np.allclose, which small learning rates pass"
-    )
-    window = (
-        "at the tenth such sample, for a parameter in no optimizer at the third, or within a quarter of the "
-        "samples so far"
-    )
-    chance = "none: an update is exactly 0"
     fewest = "10 samples"
     leads = tuple(RANKING)
     roles = (*leads, "learning_rate")
