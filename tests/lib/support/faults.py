@@ -323,6 +323,13 @@ def finished(folder: Path, text: str, **variables: str) -> Outcome:
         return outcome(program)
 
 
+def ends(
+    name: str, what: str, promise: str, kept: Callable[[Outcome], bool], text: str, **variables: str
+) -> None:
+    """Put a fault into the table that a program has by itself, until it ends."""
+    FAULTS.append(Fault(name, what, promise, kept, lambda folder, _: finished(folder, text, **variables)))
+
+
 @fault("the process is stopped for a while (SIGSTOP), and goes on", "nothing", nothing)
 def stopped(folder: Path, dice: random.Random) -> Outcome:
     with running(folder, "with ss.Run(place) as run:\n    log(run, range(4_000), pause=0.005)") as program:
@@ -354,171 +361,139 @@ def ended_by(folder: Path, dice: random.Random, end: str) -> Outcome:
         return outcome(program)
 
 
-@fault("an exception, and nobody closes the run", "nothing", nothing)
-def raised(folder: Path, _: random.Random) -> Outcome:
-    return finished(folder, "run = ss.Run(place)\nlog(run, range(5_000))\nraise ValueError('diverged')")
+ends(
+    "raised", "an exception, and nobody closes the run", "nothing", nothing,
+    "run = ss.Run(place)\nlog(run, range(5_000))\nraise ValueError('diverged')",
+)  # fmt: skip
 
 
-@fault("sys.exit(3), and nobody closes the run", "nothing", nothing)
-def exited(folder: Path, _: random.Random) -> Outcome:
-    return finished(folder, "run = ss.Run(place)\nlog(run, range(5_000))\nsys.exit(3)")
+ends(
+    "exited", "sys.exit(3), and nobody closes the run", "nothing", nothing,
+    "run = ss.Run(place)\nlog(run, range(5_000))\nsys.exit(3)",
+)  # fmt: skip
 
 
-@fault("a function that trains raises, and its caller leaves with sys.exit(1)", "nothing", nothing)
-def taken_away(folder: Path, _: random.Random) -> Outcome:
-    return finished(
-        folder,
-        """
-        def main():
-            run = ss.Run(place)
-            log(run, run.steps(range(5_000)))
-            raise RuntimeError("CUDA error: device-side assert")
-        try:
-            main()
-        except Exception as error:
-            sys.exit(1)
-        """,
-    )
-
-
-@fault("a child of multiprocessing (fork) returns with its run open", "nothing", nothing)
-def returned(folder: Path, _: random.Random) -> Outcome:
-    return finished(
-        folder,
-        """
-        warnings.simplefilter("ignore", DeprecationWarning)
-        import multiprocessing
-        def child():
-            global run
-            run = ss.Run(place)
-            log(run, range(5_000))
-        process = multiprocessing.get_context("fork").Process(target=child)
-        process.start()
-        process.join()
-        """,
-    )
-
-
-@fault("Ctrl-C while a run is made", "nothing: the run is stopped", nothing)
-def interrupted_at_first(folder: Path, _: random.Random) -> Outcome:
-    return finished(
-        folder,
-        """
-        class Interrupts(ss.Hook):
-            def begin(self, run):
-                log(run, range(1_000))
-                signal.raise_signal(signal.SIGINT)
-        try:
-            ss.Run(place, hooks=[Interrupts()])
-        except KeyboardInterrupt:
-            pass
-        """,
-    )
-
-
-@fault("a callback on the thread that writes calls sys.exit", "nothing", nothing)
-def callback_leaves(folder: Path, _: random.Random) -> Outcome:
-    return finished(
-        folder,
-        """
-        run = ss.Run(place, flush_secs=0.05)
-        run.listen(lambda *columns: sys.exit("enough"))
-        log(run, range(5_000), pause=0.005)
-        run.close()
-        """,
-    )
-
-
-@fault("a callback on the thread that writes does not return for seven seconds", "nothing", nothing)
-def callback_hangs(folder: Path, _: random.Random) -> Outcome:
-    return finished(
-        folder,
-        """
-        run = ss.Run(place, flush_secs=0.05)
-        until = time.monotonic() + 7.0
-        def plot(tag, steps, values, walls):
-            time.sleep(max(until - time.monotonic(), 0))
-        run.listen(plot)
-        log(run, range(5_000), pause=0.02)
-        run.close()
-        """,
-    )
-
-
-@fault("a hook's end never returns", "nothing", nothing)
-def hook_hangs(folder: Path, _: random.Random) -> Outcome:
-    return finished(
-        folder,
-        """
-        class Uploads(ss.Hook):
-            def end(self, run, status):
-                forever_waits.wait()
-        forever_waits = threading.Event()
-        run = ss.Run(place, hooks=[Uploads()])
-        log(run, range(5_000))
-        run.close(timeout=2)
-        """,
-    )
-
-
-@fault("standard error is a full pipe that nobody reads", "nothing, and training goes on", nothing)
-def nobody_reads(folder: Path, _: random.Random) -> Outcome:
-    return finished(
-        folder,
-        """
-        import fcntl
-        end, start = os.pipe()
-        fcntl.fcntl(start, fcntl.F_SETFL, os.O_NONBLOCK)
-        try:
-            while True:
-                os.write(start, b"x" * 4096)
-        except BlockingIOError:
-            fcntl.fcntl(start, fcntl.F_SETFL, 0)
-        os.dup2(start, 2)
-        run = ss.Run(place, hooks=[ss.LoggingHook(every_n_steps=10)])
-        run.scalar("bad", "text", 0)
+ends(
+    "taken-away", "a function that trains raises, and its caller leaves with sys.exit(1)", "nothing", nothing,
+    """
+    def main():
+        run = ss.Run(place)
         log(run, run.steps(range(5_000)))
-        run.scalar("bad", "text", 0)
-        run.close()
-        """,
-    )
+        raise RuntimeError("CUDA error: device-side assert")
+    try:
+        main()
+    except Exception as error:
+        sys.exit(1)
+""",
+)  # fmt: skip
 
 
-@fault("a child is forked and logs, too", "nothing of the parent's", nothing)
-def forked(folder: Path, _: random.Random) -> Outcome:
-    return finished(
-        folder,
-        """
-        warnings.simplefilter("ignore", DeprecationWarning)
+ends("returned", "a child of multiprocessing (fork) returns with its run open", "nothing", nothing, """
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import multiprocessing
+    def child():
+        global run
         run = ss.Run(place)
-        log(run, range(2_000))
-        if os.fork() == 0:
-            for step in range(2_000):
-                run.scalar("loss", -1.0, step)
-            os._exit(0)
-        os.wait()
-        log(run, range(2_000, 4_000))
-        run.close()
-        """,
-    )
+        log(run, range(5_000))
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join()
+""")  # fmt: skip
 
 
-@fault("the clock goes back by a day", "nothing", nothing)
-def clock_back(folder: Path, _: random.Random) -> Outcome:
-    return finished(
-        folder,
-        """
-        run = ss.Run(place)
-        log(run, range(2_000))
-        run.flush()
-        now, time.time = time.time, lambda: now() - 86_400
-        log(run, range(2_000, 4_000))
-        run.close()
-        second = ss.Run(place)  # its files' names have an earlier time
-        log(second, range(4_000, 5_000))
-        second.close()
-        """,
-    )
+ends("interrupted-at-first", "Ctrl-C while a run is made", "nothing: the run is stopped", nothing, """
+    class Interrupts(ss.Hook):
+        def begin(self, run):
+            log(run, range(1_000))
+            signal.raise_signal(signal.SIGINT)
+    try:
+        ss.Run(place, hooks=[Interrupts()])
+    except KeyboardInterrupt:
+        pass
+""")  # fmt: skip
+
+
+ends("callback-leaves", "a callback on the thread that writes calls sys.exit", "nothing", nothing, """
+    run = ss.Run(place, flush_secs=0.05)
+    run.listen(lambda *columns: sys.exit("enough"))
+    log(run, range(5_000), pause=0.005)
+    run.close()
+""")  # fmt: skip
+
+
+ends(
+    "callback-hangs", "a callback on the thread that writes does not return for seven seconds", "nothing",
+    nothing,
+    """
+    run = ss.Run(place, flush_secs=0.05)
+    until = time.monotonic() + 7.0
+    def plot(tag, steps, values, walls):
+        time.sleep(max(until - time.monotonic(), 0))
+    run.listen(plot)
+    log(run, range(5_000), pause=0.02)
+    run.close()
+""",
+)  # fmt: skip
+
+
+ends("hook-hangs", "a hook's end never returns", "nothing", nothing, """
+    class Uploads(ss.Hook):
+        def end(self, run, status):
+            forever_waits.wait()
+    forever_waits = threading.Event()
+    run = ss.Run(place, hooks=[Uploads()])
+    log(run, range(5_000))
+    run.close(timeout=2)
+""")  # fmt: skip
+
+
+ends(
+    "nobody-reads", "standard error is a full pipe that nobody reads", "nothing, and training goes on",
+    nothing,
+    """
+    import fcntl
+    end, start = os.pipe()
+    fcntl.fcntl(start, fcntl.F_SETFL, os.O_NONBLOCK)
+    try:
+        while True:
+            os.write(start, b"x" * 4096)
+    except BlockingIOError:
+        fcntl.fcntl(start, fcntl.F_SETFL, 0)
+    os.dup2(start, 2)
+    run = ss.Run(place, hooks=[ss.LoggingHook(every_n_steps=10)])
+    run.scalar("bad", "text", 0)
+    log(run, run.steps(range(5_000)))
+    run.scalar("bad", "text", 0)
+    run.close()
+""",
+)  # fmt: skip
+
+
+ends("forked", "a child is forked and logs, too", "nothing of the parent's", nothing, """
+    warnings.simplefilter("ignore", DeprecationWarning)
+    run = ss.Run(place)
+    log(run, range(2_000))
+    if os.fork() == 0:
+        for step in range(2_000):
+            run.scalar("loss", -1.0, step)
+        os._exit(0)
+    os.wait()
+    log(run, range(2_000, 4_000))
+    run.close()
+""")  # fmt: skip
+
+
+ends("clock-back", "the clock goes back by a day", "nothing", nothing, """
+    run = ss.Run(place)
+    log(run, range(2_000))
+    run.flush()
+    now, time.time = time.time, lambda: now() - 86_400
+    log(run, range(2_000, 4_000))
+    run.close()
+    second = ss.Run(place)  # its files' names have an earlier time
+    log(second, range(4_000, 5_000))
+    second.close()
+""")  # fmt: skip
 
 
 ROOM = """
@@ -527,12 +502,6 @@ def room(size=hard):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
 run = ss.Run(place, flush_secs=0.01)
 """
-FULL = """
-from stepscope.events import EventWriter
-def full(self, sync=False):
-    raise OSError(28, "No space left on device")
-write, EventWriter.flush = EventWriter.flush, full
-"""
 
 
 @fault("no file may grow further (EFBIG)", "nothing", nothing)
@@ -540,137 +509,105 @@ def file_limit(folder: Path, _: random.Random) -> Outcome:
     return finished(folder, ROOM + "room(50_001)\nlog(run, range(6_000), 0.001)\nroom()\nrun.close()")
 
 
-@fault("the disk is full for a while", "nothing, while the queue lasts", nothing)
-def full_for_a_while(folder: Path, _: random.Random) -> Outcome:
-    return finished(
-        folder,
-        "run = ss.Run(place, flush_secs=0.01)\nlog(run, range(2_000))\nrun.flush()\n"
-        + FULL
-        + "log(run, range(2_000, 20_000))\nassert not run.flush()\nEventWriter.flush = write\n"
-        + "log(run, range(20_000, 21_000))\nrun.close()",
-    )
+REFUSED = """
+import errno
+from stepscope.events import EventWriter
+run = ss.Run(place, flush_secs=0.01)
+log(run, range(2_000))
+run.flush()
+def refused(self, sync=False):
+    raise OSError(errno.{number}, os.strerror(errno.{number}))
+write, EventWriter.flush = EventWriter.flush, refused
+"""
+UNTIL_LATER = """
+log(run, range(2_000, 20_000))
+assert not run.flush()
+EventWriter.flush = write
+log(run, range(20_000, 21_000))
+run.close()
+"""
+LASTS = "nothing, while the queue lasts"
+for _name, _what, _number in (
+    ("full-for-a-while", "the disk is full for a while", "ENOSPC"),
+    ("quota", "the quota is used up for a while (EDQUOT)", "EDQUOT"),
+    ("read-only-for-a-while", "the disk is read-only for a while (EROFS)", "EROFS"),
+):
+    ends(_name, _what, LASTS, nothing, REFUSED.format(number=_number) + UNTIL_LATER)
 
 
-def refused_for_a_while(folder: Path, number: str) -> Outcome:
-    return finished(
-        folder,
-        f"""
-        import errno
-        from stepscope.events import EventWriter
-        run = ss.Run(place, flush_secs=0.01)
-        log(run, range(2_000))
-        run.flush()
-        def refused(self, sync=False):
-            raise OSError(errno.{number}, os.strerror(errno.{number}))
-        write, EventWriter.flush = EventWriter.flush, refused
-        log(run, range(2_000, 20_000))
-        assert not run.flush()
-        EventWriter.flush = write
-        log(run, range(20_000, 21_000))
-        run.close()
-        """,
-    )
+ends(
+    "no-file-handle", "no further file can be opened (EMFILE), for a while", LASTS, nothing,
+    """
+    with ss.Run(place + "-before") as before:  # what is needed is imported
+        log(before, [])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (os.dup(0) + 1, hard))
+    run = ss.Run(place, flush_secs=0.01)
+    log(run, range(2_000))
+    assert not run.flush()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    log(run, range(2_000, 3_000))
+    run.close()
+""",
+)  # fmt: skip
 
 
-@fault("the quota is used up for a while (EDQUOT)", "nothing, while the queue lasts", nothing)
-def quota(folder: Path, _: random.Random) -> Outcome:
-    return refused_for_a_while(folder, "EDQUOT")
+ends(
+    "full", "the disk stays full", "what found no room, and it is counted", all_counted,
+    REFUSED.format(number="ENOSPC")
+    + "log(run, range(2_000, 5_000))\nrun.close()\ncounted(run)\nos._exit(0)",
+)  # fmt: skip
 
 
-@fault("the disk is read-only for a while (EROFS)", "nothing, while the queue lasts", nothing)
-def read_only_for_a_while(folder: Path, _: random.Random) -> Outcome:
-    return refused_for_a_while(folder, "EROFS")
+ends(
+    "full-in-the-middle", "the disk takes a part of what is written and is full",
+    "what found no room, and it is counted", all_counted,
+    """
+    from stepscope.events import EventWriter
+    run = ss.Run(place, flush_secs=0.01)
+    log(run, range(2_000))
+    run.flush()
+    class Full:
+        def __init__(self, file):
+            self.file, self.room = file, 100_001
+        def write(self, data):
+            part = bytes(data)[: self.room]
+            self.room -= len(part)
+            if not part:
+                raise OSError(28, "No space left on device")
+            return self.file.write(part)
+        def __getattr__(self, name):
+            return getattr(self.file, name)
+    flush = EventWriter.flush
+    def flush_into_full(self, sync=False):
+        if not isinstance(self._file, Full):
+            self._file = Full(self._file)
+        flush(self, sync)
+    EventWriter.flush = flush_into_full
+    log(run, range(2_000, 20_000), pause=0.001)
+    run.close()
+    counted(run)
+    os._exit(0)
+""",
+)  # fmt: skip
 
 
-@fault("no further file can be opened (EMFILE), for a while", "nothing, while the queue lasts", nothing)
-def no_file_handle(folder: Path, _: random.Random) -> Outcome:
-    return finished(
-        folder,
-        """
-        with ss.Run(place + "-before") as before:  # what is needed is imported
-            log(before, [])
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (os.dup(0) + 1, hard))
-        run = ss.Run(place, flush_secs=0.01)
-        log(run, range(2_000))
-        assert not run.flush()
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        log(run, range(2_000, 3_000))
-        run.close()
-        """,
-    )
-
-
-@fault("the disk stays full", "what found no room, and it is counted", all_counted)
-def full(folder: Path, _: random.Random) -> Outcome:
-    return finished(
-        folder,
-        "run = ss.Run(place, flush_secs=0.01)\nlog(run, range(2_000))\nrun.flush()\n"
-        + FULL
-        + "log(run, range(2_000, 5_000))\nrun.close()\ncounted(run)\nos._exit(0)",
-    )
-
-
-@fault(
-    "the disk takes a part of what is written and is full",
-    "what found no room, and it is counted",
-    all_counted,
-)
-def full_in_the_middle(folder: Path, _: random.Random) -> Outcome:
-    return finished(
-        folder,
-        """
-        from stepscope.events import EventWriter
-        run = ss.Run(place, flush_secs=0.01)
-        log(run, range(2_000))
-        run.flush()
-        class Full:
-            def __init__(self, file):
-                self.file, self.room = file, 100_001
-            def write(self, data):
-                part = bytes(data)[: self.room]
-                self.room -= len(part)
-                if not part:
-                    raise OSError(28, "No space left on device")
-                return self.file.write(part)
-            def __getattr__(self, name):
-                return getattr(self.file, name)
-        flush = EventWriter.flush
-        def flush_into_full(self, sync=False):
-            if not isinstance(self._file, Full):
-                self._file = Full(self._file)
-            flush(self, sync)
-        EventWriter.flush = flush_into_full
-        log(run, range(2_000, 20_000), pause=0.001)
-        run.close()
-        counted(run)
-        os._exit(0)
-        """,
-    )
-
-
-@fault("no memory is left for a while", "what found no memory, and it is counted", all_counted)
-def no_memory(folder: Path, _: random.Random) -> Outcome:
-    return finished(
-        folder,
-        """
-        run = ss.Run(place, flush_secs=3600.0, max_queue_bytes=1 << 30)
-        log(run, range(100))
-        run.flush()
-        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (used, hard))
-        for step in range(100, 600_000):
-            run.scalar("loss", step / 2, step)
-        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
-        now = time.time()
-        told.writelines(f"{step} {now}\\n" for step in range(100, 600_000))
-        run.scalar("after", 1.0, 0)
-        run.close()
-        counted(run)
-        """,
-        MALLOC_ARENA_MAX="1",  # others have room that the limit has counted already
-    )
+ends("no-memory", "no memory is left for a while", "what found no memory, and it is counted", all_counted, """
+    run = ss.Run(place, flush_secs=3600.0, max_queue_bytes=1 << 30)
+    log(run, range(100))
+    run.flush()
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used, hard))
+    for step in range(100, 600_000):
+        run.scalar("loss", step / 2, step)
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    now = time.time()
+    told.writelines(f"{step} {now}\\n" for step in range(100, 600_000))
+    run.scalar("after", 1.0, 0)
+    run.close()
+    counted(run)
+""", MALLOC_ARENA_MAX="1")  # fmt: skip
 
 
 @fault("the directory may not be written", "all of it, and it is counted", all_counted)
@@ -692,71 +629,55 @@ def read_only(folder: Path, _: random.Random) -> Outcome:
     return found
 
 
-@fault("the directory is deleted, the run goes on", "what was in it", at_most(1_001))
-def deleted(folder: Path, _: random.Random) -> Outcome:
-    return finished(
-        folder,
-        """
-        run = ss.Run(place, flush_secs=0.01)
-        log(run, range(1_000))
-        run.flush()
-        shutil.rmtree(place)
-        log(run, [1_000])
-        run.flush()
-        log(run, range(1_001, 3_000))
-        run.close()
-        """,
-    )
+ends("deleted", "the directory is deleted, the run goes on", "what was in it", at_most(1_001), """
+    run = ss.Run(place, flush_secs=0.01)
+    log(run, range(1_000))
+    run.flush()
+    shutil.rmtree(place)
+    log(run, [1_000])
+    run.flush()
+    log(run, range(1_001, 3_000))
+    run.close()
+""")  # fmt: skip
 
 
-def failing(folder: Path, number: str) -> Outcome:
-    return finished(
-        folder,
-        f"""
-        import errno
-        run = ss.Run(place, flush_secs=0.01)
-        log(run, range(2_000))
-        run.flush()
-        from stepscope.events import EventWriter
-        write = EventWriter.flush
-        def fail(self, sync=False):
-            EventWriter.flush = write
-            raise OSError(errno.{number}, os.strerror(errno.{number}))
-        EventWriter.flush = fail
-        log(run, range(2_000, 4_000))
-        run.close()
-        """,
-    )
+FAILS = """
+import errno
+run = ss.Run(place, flush_secs=0.01)
+log(run, range(2_000))
+run.flush()
+from stepscope.events import EventWriter
+write = EventWriter.flush
+def fail(self, sync=False):
+    EventWriter.flush = write
+    raise OSError(errno.{number}, os.strerror(errno.{number}))
+EventWriter.flush = fail
+log(run, range(2_000, 4_000))
+run.close()
+"""
+ends("input-output-error", "a write fails (EIO)", "nothing", nothing, FAILS.format(number="EIO"))
+ends(
+    "stale-handle",
+    "the file handle is stale (ESTALE, NFS)",
+    "nothing",
+    nothing,
+    FAILS.format(number="ESTALE"),
+)
 
 
-@fault("a write fails (EIO)", "nothing", nothing)
-def input_output_error(folder: Path, _: random.Random) -> Outcome:
-    return failing(folder, "EIO")
-
-
-@fault("the file handle is stale (ESTALE, NFS)", "nothing", nothing)
-def stale_handle(folder: Path, _: random.Random) -> Outcome:
-    return failing(folder, "ESTALE")
-
-
-@fault("the disk hangs for five seconds", "nothing", nothing)
-def hung_disk(folder: Path, _: random.Random) -> Outcome:
-    return finished(
-        folder,
-        """
-        from stepscope.events import EventWriter
-        run = ss.Run(place, flush_secs=0.01)
-        flush, until = EventWriter.flush, time.monotonic() + 5
-        def hang(self, sync=False):
-            time.sleep(max(until - time.monotonic(), 0))
-            return flush(self, sync)
-        EventWriter.flush = hang
-        begun = time.monotonic()
-        log(run, range(20_000))
-        assert time.monotonic() < until, "the loop waited for the disk"
-        run.close()
-        """,
-    )
+ends("hung-disk", "the disk hangs for five seconds", "nothing", nothing, """
+    from stepscope.events import EventWriter
+    run = ss.Run(place, flush_secs=0.01)
+    flush, until = EventWriter.flush, time.monotonic() + 5
+    def hang(self, sync=False):
+        time.sleep(max(until - time.monotonic(), 0))
+        return flush(self, sync)
+    EventWriter.flush = hang
+    begun = time.monotonic()
+    log(run, range(20_000))
+    assert time.monotonic() < until, "the loop waited for the disk"
+    run.close()
+""")  # fmt: skip
 
 
 def damaged(folder: Path, change: Callable[[bytearray], bytes | bytearray], *, age_s: float = 0.0) -> Outcome:
