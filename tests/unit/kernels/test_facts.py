@@ -15,11 +15,6 @@ NAMES = (
 )  # fmt: skip
 
 
-@pytest.fixture(params=["compiled", "uncompiled"])
-def kernel(request, uncompiled):
-    return compiled if request.param == "compiled" else uncompiled(compiled)
-
-
 def points(count, seed=0):
     """Points with all that a pass looks at: gaps, steps that start over, and values that are not finite."""
     rng = np.random.default_rng(seed)

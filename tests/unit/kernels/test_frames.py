@@ -13,12 +13,7 @@ import traceback
 import pytest
 from support.waiting import until
 
-from stepscope.kernels import frames
-
-
-@pytest.fixture(params=["compiled", "uncompiled"])
-def kernel(request, uncompiled):
-    return frames if request.param == "compiled" else uncompiled(frames)
+from stepscope.kernels import frames as compiled
 
 
 @pytest.fixture
@@ -53,7 +48,7 @@ def waiting():
 
 def texts(calls):
     return [
-        (code.co_filename, frames.line_of(code, instruction), code.co_name) for code, instruction in calls
+        (code.co_filename, compiled.line_of(code, instruction), code.co_name) for code, instruction in calls
     ]
 
 
@@ -113,8 +108,8 @@ def test_the_time_is_that_of_the_look(kernel):
 
 def test_a_line_of_code_without_lines_is_its_functions_first():
     code = texts.__code__
-    assert frames.line_of(code, 10_000) == code.co_firstlineno
-    found = {frames.line_of(code, begin) for begin, _, _ in code.co_lines()}
+    assert compiled.line_of(code, 10_000) == code.co_firstlineno
+    found = {compiled.line_of(code, begin) for begin, _, _ in code.co_lines()}
     assert min(found) == code.co_firstlineno
     assert 1 < len(found) < 5
 

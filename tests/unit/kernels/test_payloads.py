@@ -4,44 +4,38 @@ import numpy as np
 import pytest
 
 from stepscope.events.messages import Shape, Tensor
-from stepscope.kernels import payloads
 
 
-@pytest.fixture(params=["compiled", "uncompiled"])
-def module(request, uncompiled):
-    return payloads if request.param == "compiled" else uncompiled(payloads)
-
-
-def test_heads_and_rows_in_two_parts(module):
+def test_heads_and_rows_in_two_parts(kernel):
     data = np.frombuffer(b"..AAaabaab..BBccd.CC", np.uint8)
     starts, lengths = np.array([2, 12, 18]), np.array([8, 5, 2])
     heads, rows, tails = (np.zeros((3, size), np.uint8) for size in (2, 2, 1))
-    module.split(data, starts, lengths, heads, rows, tails)
+    kernel.split(data, starts, lengths, heads, rows, tails)
     assert heads.tobytes() == b"AABBCC"
     assert (rows.tobytes(), tails.tobytes()) == (b"aaaacc", b"bbd")
 
 
-def test_nothing(module):
+def test_nothing(kernel):
     none, empty = np.zeros(0, np.int64), np.zeros((0, 2), np.uint8)
-    module.split(np.zeros(1, np.uint8), none, none, empty, empty, np.zeros((0, 0), np.uint8))
-    module.texts(np.zeros(1, np.uint8), none, none)
+    kernel.split(np.zeros(1, np.uint8), none, none, empty, empty, np.zeros((0, 0), np.uint8))
+    kernel.texts(np.zeros(1, np.uint8), none, none)
 
 
-def texts_of(module, *tensors):
+def texts_of(kernel, *tensors):
     """Narrow some encoded tensors, and return the texts; None where there is none."""
     data = b"".join(tensors)
     lengths = np.array([len(tensor) for tensor in tensors])
     starts = np.cumsum(lengths) - lengths
-    module.texts(np.frombuffer(data, np.uint8), starts, lengths)
+    kernel.texts(np.frombuffer(data, np.uint8), starts, lengths)
     places = zip(starts.tolist(), lengths.tolist(), strict=True)
     return [None if length < 0 else data[start : start + length] for start, length in places]
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 300, 20_000])
-def test_the_text_of_a_tensor(module, size):
+def test_the_text_of_a_tensor(kernel, size):
     text = b"x" * size
     tensors = [bytes(Tensor.of_texts(text)), bytes(Tensor.of_texts(b"no", text)), b"\x42\x01a"]
-    assert texts_of(module, *tensors) == [text, text, b"a"]
+    assert texts_of(kernel, *tensors) == [text, text, b"a"]
 
 
 @pytest.mark.parametrize(
@@ -57,5 +51,5 @@ def test_the_text_of_a_tensor(module, size):
         b"\x08\x80",
     ],
 )
-def test_what_is_not_a_text_is_none(module, tensor):
-    assert texts_of(module, tensor, bytes(Tensor.of_texts(b"next"))) == [None, b"next"]
+def test_what_is_not_a_text_is_none(kernel, tensor):
+    assert texts_of(kernel, tensor, bytes(Tensor.of_texts(b"next"))) == [None, b"next"]

@@ -10,15 +10,10 @@ import pytest
 from stepscope.kernels import points as compiled
 
 
-@pytest.fixture(params=["compiled", "python"])
-def module(request, uncompiled):
-    return compiled if request.param == "compiled" else uncompiled(compiled)
-
-
 @pytest.fixture
-def points(module):
+def points(kernel):
     """Columns that take tags "a" and "b" and are not sampled, at a time that stands still."""
-    points = module.Points(lambda: 7.0, 10**9)
+    points = kernel.Points(lambda: 7.0, 10**9)
     points.mark = 1_000_000
     assert [points.admit("a"), points.admit("b")] == [0, 1]
     return points
@@ -27,10 +22,6 @@ def points(module):
 def rows(points):
     count, *columns = points.take()
     return list(zip(*(column[:count].tolist() for column in columns), strict=True))
-
-
-def test_module_is_compiled():
-    assert compiled.__file__.endswith((".so", ".pyd"))
 
 
 def test_points_come_out_as_they_went_in(points):
@@ -101,9 +92,9 @@ def test_columns_grow(points):
     assert [row[1:3] for row in rows(points)] == [(float(step), step) for step in range(5_000)]
 
 
-def test_one_call_in_so_many_is_timed_and_stands_for_all(module):
+def test_one_call_in_so_many_is_timed_and_stands_for_all(kernel):
     clock = iter(range(1000))
-    points = module.Points(lambda: 7.0, 4, lambda: float(next(clock)))
+    points = kernel.Points(lambda: 7.0, 4, lambda: float(next(clock)))
     points.admit("a")
     for step in range(11):
         assert points.put("a", 1.0, step)
@@ -113,10 +104,10 @@ def test_one_call_in_so_many_is_timed_and_stands_for_all(module):
     assert points.spent == 3 * 4 * 1.0
 
 
-def test_a_timed_call_that_was_interrupted_counts_for_itself_only(module):
+def test_a_timed_call_that_was_interrupted_counts_for_itself_only(kernel):
     took = [1.0, 1.0, 1000.0, 1.0]
     clock = iter([at for number, one in enumerate(took) for at in (1e4 * number, 1e4 * number + one)])
-    points = module.Points(lambda: 7.0, 2, lambda: next(clock))
+    points = kernel.Points(lambda: 7.0, 2, lambda: next(clock))
     points.admit("a")
     for step in range(8):
         points.put("a", 1.0, step)

@@ -7,12 +7,6 @@ import pytest
 
 from stepscope.events import Event, Metadata, SessionLog, Shape, Summary, Tensor, Value, encode_event
 from stepscope.events.wire import length_prefixed, varint
-from stepscope.kernels import scalars as compiled
-
-
-@pytest.fixture(params=["compiled", "python"])
-def kernel(request, uncompiled):
-    return compiled if request.param == "compiled" else uncompiled(compiled)
 
 
 class Decoded:

@@ -9,11 +9,6 @@ from stepscope.kernels import steps as compiled
 from stepscope.kernels.points import Points
 
 
-@pytest.fixture(params=["compiled", "python"])
-def module(request, uncompiled):
-    return compiled if request.param == "compiled" else uncompiled(compiled)
-
-
 class Clock:
     """Moves on by a second at every reading."""
 
@@ -57,9 +52,9 @@ class Hooks:
                 self.told.append((name, step))
 
 
-def rested(module, **bounds):
+def rested(kernel, **bounds):
     """A hook that rests, without bounds but those given."""
-    rest = module.Rest()
+    rest = kernel.Rest()
     rest.on, rest.left, rest.low, rest.high, rest.when, rest.above_s = (
         True, 1000, -1000, 1000, float("inf"), float("inf"),
     )  # fmt: skip
@@ -68,12 +63,8 @@ def rested(module, **bounds):
     return rest
 
 
-def test_module_is_compiled():
-    assert compiled.__file__.endswith((".so", ".pyd"))
-
-
-def test_numbers_count_on_and_times_are_in_seconds(module):
-    steps = module.Steps(5)
+def test_numbers_count_on_and_times_are_in_seconds(kernel):
+    steps = kernel.Steps(5)
     assert (steps.current, steps.last, steps.next) == (None, None, 5)
     assert steps.begin(1.0, 0.25) == 5
     steps.end(3.0)
@@ -90,23 +81,23 @@ def test_numbers_count_on_and_times_are_in_seconds(module):
     assert len(steps.since(-300)) == 2
 
 
-def test_a_step_that_ended_does_not_end_again(module):
-    steps = module.Steps(0, Clock())
+def test_a_step_that_ended_does_not_end_again(kernel):
+    steps = kernel.Steps(0, Clock())
     steps.begin(0.0)
     steps.end(1.0)
     assert steps.end(7.0) == 7.0
     assert steps.done == 1
 
 
-def test_an_abandoned_step_has_no_time(module):
-    steps = module.Steps()
+def test_an_abandoned_step_has_no_time(kernel):
+    steps = kernel.Steps()
     steps.begin(0.0)
     steps.abandon()
     assert (steps.running, steps.done, steps.last) == (False, 0, None)
 
 
-def test_what_a_trainer_knows_later_can_be_set(module):
-    steps = module.Steps(3)
+def test_what_a_trainer_knows_later_can_be_set(kernel):
+    steps = kernel.Steps(3)
     steps.begin(10.0)
     steps.waited = (steps.waited or 0.0) + 0.5
     steps.current, steps.asked = 40, 8.0
@@ -114,13 +105,13 @@ def test_what_a_trainer_knows_later_can_be_set(module):
     assert steps.last == (40, 3.0, 0.5)
 
 
-def test_the_past_is_bounded(module):
-    steps = module.Steps()
+def test_the_past_is_bounded(kernel):
+    steps = kernel.Steps()
     for number in range(300):
         steps.begin(float(number))
         steps.end(number + 0.5)
     past = steps.since(0)
-    assert [step for step, _, _ in past] == list(range(300 - module.PAST, 300))
+    assert [step for step, _, _ in past] == list(range(300 - kernel.PAST, 300))
     assert {seconds for _, seconds, _ in past} == {0.5}
 
 
@@ -129,8 +120,8 @@ def rows(points):
     return list(zip(*(column[:count].tolist() for column in columns), strict=True))
 
 
-def test_times_are_recorded_in_milliseconds(module):
-    steps, points = module.Steps(7, Clock()), Points(lambda: 9.0)
+def test_times_are_recorded_in_milliseconds(kernel):
+    steps, points = kernel.Steps(7, Clock()), Points(lambda: 9.0)
     steps.points = points
     steps.begin(1.0, 0.25)
     assert (points.step, points.stepping) == (7, True)
@@ -144,8 +135,8 @@ def test_times_are_recorded_in_milliseconds(module):
     assert rows(points) == [(0, 2000.0, 8, 9.0), (1, 250.0, 8, 9.0), (0, 1000.0, 9, 9.0)]
 
 
-def test_where_too_much_waits_the_run_sees_to_the_times(module):
-    steps, owner = module.Steps(0, Clock()), Owner()
+def test_where_too_much_waits_the_run_sees_to_the_times(kernel):
+    steps, owner = kernel.Steps(0, Clock()), Owner()
     steps.points, steps.owner = Points(), weakref.ref(owner)
     steps.points.taking, steps.points.mark = True, 0
     steps.begin(1.0, 0.5)
@@ -159,8 +150,8 @@ def test_where_too_much_waits_the_run_sees_to_the_times(module):
     assert steps.done == 3
 
 
-def test_all_is_written_every_so_many_steps(module):
-    steps, told = module.Steps(0, Clock()), []
+def test_all_is_written_every_so_many_steps(kernel):
+    steps, told = kernel.Steps(0, Clock()), []
     steps.points, steps.every, steps.flush = Points(), 3, lambda: told.append(steps.done)
     steps.points.taking = True
     for _ in range(7):
@@ -172,16 +163,16 @@ def test_all_is_written_every_so_many_steps(module):
 # --- by hand, and in loops ------------------------------------------------------------------------------
 
 
-def test_a_step_lasts_until_the_next_call(module):
-    steps = module.Steps(0, Clock())
+def test_a_step_lasts_until_the_next_call(kernel):
+    steps = kernel.Steps(0, Clock())
     for _ in range(3):
         steps.step()
     assert [(number, seconds) for number, seconds, _ in steps.since(0)] == [(0, 2.0), (1, 2.0)]
     assert steps.running
 
 
-def test_a_context_ends_its_step_unless_the_block_raises(module):
-    steps = module.Steps(4, Clock())
+def test_a_context_ends_its_step_unless_the_block_raises(kernel):
+    steps = kernel.Steps(4, Clock())
     with steps.step() as number:
         assert (number, steps.running) == (4, True)
     assert not steps.running
@@ -190,9 +181,9 @@ def test_a_context_ends_its_step_unless_the_block_raises(module):
     assert (steps.done, steps.running, steps.next) == (1, False, 6)
 
 
-def test_a_loop_measures_how_long_a_step_waits(module):
+def test_a_loop_measures_how_long_a_step_waits(kernel):
     clock = Clock()
-    steps, seen = module.Steps(0, clock), []
+    steps, seen = kernel.Steps(0, clock), []
 
     def data():
         for number in range(2):
@@ -207,8 +198,8 @@ def test_a_loop_measures_how_long_a_step_waits(module):
     assert not steps.looping
 
 
-def test_a_loop_that_is_left_drops_its_step_and_says_nothing(module):
-    steps, left = module.Steps(0, Clock()), []
+def test_a_loop_that_is_left_drops_its_step_and_says_nothing(kernel):
+    steps, left = kernel.Steps(0, Clock()), []
     steps.on_leave.append(lambda: left.append(steps.done))
     for item in steps.loop(None, iter(range(9)), 9):
         if item == 3:
@@ -225,9 +216,9 @@ def numbers(steps):
 
 
 @pytest.fixture
-def nest(module):
+def nest(kernel):
     """Steps, and a note of what their owner was told."""
-    owner, steps = Owner(), module.Steps(0, Clock())
+    owner, steps = Owner(), kernel.Steps(0, Clock())
     steps.owner = lambda: owner
     return steps, owner.told
 
@@ -334,16 +325,16 @@ def test_no_loop_counts_where_a_framework_numbers_the_steps(nest):
     assert (numbers(steps), told) == ([0], [("nested", False)] * 3)
 
 
-def test_a_number_that_the_user_gives_a_step(module):
-    steps = module.Steps(0, Clock())
+def test_a_number_that_the_user_gives_a_step(kernel):
+    steps = kernel.Steps(0, Clock())
     for number in (None, 7, None, 3, None):
         with steps.step(number):
             pass
     assert numbers(steps) == [0, 7, 8, 3, 4]
 
 
-def test_a_loop_asks_where_a_stop_was_requested(module):
-    owner, steps = Owner(stops=False), module.Steps(0, Clock())
+def test_a_loop_asks_where_a_stop_was_requested(kernel):
+    owner, steps = Owner(stops=False), kernel.Steps(0, Clock())
     steps.owner = weakref.ref(owner)
     seen = []
     for item in steps.loop(owner, iter(range(9)), 9):
@@ -356,16 +347,16 @@ def test_a_loop_asks_where_a_stop_was_requested(module):
     assert list(steps.loop(owner, iter(range(9)), 9)) == []
 
 
-def test_a_step_by_hand_tells_the_run_of_a_stop(module):
-    steps, owner = module.Steps(0, Clock()), Owner()
+def test_a_step_by_hand_tells_the_run_of_a_stop(kernel):
+    steps, owner = kernel.Steps(0, Clock()), Owner()
     steps.owner, steps.stopping = weakref.ref(owner), True
     with steps.step():
         pass
     assert owner.told == ["stops", "stops"]
 
 
-def test_hooks_are_withdrawn_once_when_the_next_step_begins(module):
-    steps, owner = module.Steps(0, Clock()), Owner()
+def test_hooks_are_withdrawn_once_when_the_next_step_begins(kernel):
+    steps, owner = kernel.Steps(0, Clock()), Owner()
     steps.owner, steps.withdrawing = weakref.ref(owner), True
     steps.begin(0.0)
     steps.end(1.0)
@@ -376,8 +367,8 @@ def test_hooks_are_withdrawn_once_when_the_next_step_begins(module):
 # --- hooks that rest ------------------------------------------------------------------------------------
 
 
-def test_a_hook_without_a_rest_is_always_called(module):
-    steps = module.Steps(0, Clock())
+def test_a_hook_without_a_rest_is_always_called(kernel):
+    steps = kernel.Steps(0, Clock())
     hooks = Hooks(steps)
     steps.before, steps.after = ((None, "before", None),), ((None, "after", None),)
     for _ in range(2):
@@ -396,10 +387,10 @@ def test_a_hook_without_a_rest_is_always_called(module):
         ({}, []),
     ],
 )
-def test_a_rest_ends_by_each_of_its_bounds_and_does_not_begin_again(module, bounds, called):
-    steps = module.Steps(10, Clock())
+def test_a_rest_ends_by_each_of_its_bounds_and_does_not_begin_again(kernel, bounds, called):
+    steps = kernel.Steps(10, Clock())
     hooks = Hooks(steps)
-    rest = rested(module, **bounds)
+    rest = rested(kernel, **bounds)
     steps.before, steps.after = ((rest, "before", None),), ((rest, "after", None),)
     for number in range(6):
         steps.begin(10.0 * number)
@@ -411,28 +402,28 @@ def test_a_rest_ends_by_each_of_its_bounds_and_does_not_begin_again(module, boun
     assert rest.on == (not called)
 
 
-def test_a_rest_ends_at_a_time(module):
-    steps = module.Steps(0, Clock())
+def test_a_rest_ends_at_a_time(kernel):
+    steps = kernel.Steps(0, Clock())
     hooks = Hooks(steps)
-    steps.after = ((rested(module, when=25.0), "after", None),)
+    steps.after = ((rested(kernel, when=25.0), "after", None),)
     for number in range(4):
         steps.begin(10.0 * number)
         steps.end(10.0 * number + 5.0)
     assert hooks.told == [("after", 2), ("after", 3)]
 
 
-def test_one_that_rests_does_not_keep_another_from_being_called(module):
-    steps = module.Steps(0, Clock())
+def test_one_that_rests_does_not_keep_another_from_being_called(kernel):
+    steps = kernel.Steps(0, Clock())
     hooks = Hooks(steps)
-    steps.after = ((rested(module), "one", None), (rested(module, left=1), "two", None))
+    steps.after = ((rested(kernel), "one", None), (rested(kernel, left=1), "two", None))
     for _ in range(4):
         steps.step()
     assert hooks.told == [("two", 1), ("two", 2)]
 
 
-def test_a_rest_that_somebody_ends_is_over_at_the_next_boundary(module):
-    steps = module.Steps(0, Clock())
-    hooks, rest = Hooks(steps), rested(module)
+def test_a_rest_that_somebody_ends_is_over_at_the_next_boundary(kernel):
+    steps = kernel.Steps(0, Clock())
+    hooks, rest = Hooks(steps), rested(kernel)
     steps.before, steps.after = ((rest, "before", None),), ((rest, "after", None),)
     steps.step()
     rest.on = False
@@ -443,9 +434,9 @@ def test_a_rest_that_somebody_ends_is_over_at_the_next_boundary(module):
 # --- the account ----------------------------------------------------------------------------------------
 
 
-def test_what_a_boundary_costs_is_booked_once(module):
-    steps = module.Steps(0, Clock())
-    steps.spent = spent = module.Spent()
+def test_what_a_boundary_costs_is_booked_once(kernel):
+    steps = kernel.Steps(0, Clock())
+    steps.spent = spent = kernel.Spent()
 
     class Logs:
         def call(self, chosen, step):
@@ -459,8 +450,8 @@ def test_what_a_boundary_costs_is_booked_once(module):
     assert (spent.seconds, spent.theirs, spent.steps) == (0.5 + 0.5 - 0.25, 0.25, 1)
 
 
-def test_what_a_hook_raises_passes(module):
-    steps = module.Steps(0, Clock())
+def test_what_a_hook_raises_passes(kernel):
+    steps = kernel.Steps(0, Clock())
 
     class Raises:
         def call(self, chosen, step):
@@ -476,10 +467,10 @@ def test_what_a_hook_raises_passes(module):
 # --- the calls that a run inherits ------------------------------------------------------------------------
 
 
-def test_a_point_goes_to_where_points_wait_or_is_seen_to(module):
+def test_a_point_goes_to_where_points_wait_or_is_seen_to(kernel):
     seen, points = [], Points(lambda: 7.0, 10**9)
     points.admit("a")
-    calls = module.HotCalls(points, module.Steps(0, Clock()), lambda *given: seen.append(given))
+    calls = kernel.HotCalls(points, kernel.Steps(0, Clock()), lambda *given: seen.append(given))
     calls.scalar("a", 1.0, 2)
     calls.scalar("a", 1.0, step=3)
     calls.scalar("c", 1.0)
@@ -501,17 +492,17 @@ def test_calls_that_were_never_made_say_so():
             call()
 
 
-def test_a_number_of_a_writer_goes_to_the_points_or_is_seen_to_with_all_its_arguments(module):
+def test_a_number_of_a_writer_goes_to_the_points_or_is_seen_to_with_all_its_arguments(kernel):
     seen, points = [], Points(lambda: 7.0, 10**9)
     points.admit("a")
 
-    class Writer(module.HotWriter):
+    class Writer(kernel.HotWriter):
         def _add_unusual(self, *given):
             seen.append(given)
 
     writer = Writer()
     writer.add_scalar("a", 1.0, 2)
-    writer._direct = module.HotCalls(points, module.Steps(0, Clock()), lambda *given: None)
+    writer._direct = kernel.HotCalls(points, kernel.Steps(0, Clock()), lambda *given: None)
     writer.add_scalar("a", 1.5, 2)
     writer.add_scalar(tag="a", scalar_value=3)
     writer.add_scalar("b", 1.0, 2)

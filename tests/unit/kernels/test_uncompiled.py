@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import stepscope
 from stepscope.events import Event, EventFile, EventWriter, Metadata, Shape, Summary, Tensor, Value
@@ -25,6 +28,14 @@ columns = {c.tag: [c.wall.tolist(), c.step.tolist(), c.value.tolist(), c.positio
            for c in batch.scalars}
 print(json.dumps([columns, batch.records.tag, batch.records.position.tolist(), vars(file.status)]))
 """
+
+
+KERNELS = sorted(path.stem for path in (Path(stepscope.__file__).parent / "kernels").glob("[!_]*.py"))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kernel_is_compiled(name):
+    assert importlib.import_module(f"stepscope.kernels.{name}").__file__.endswith((".so", ".pyd"))
 
 
 def read_compiled(path):
