@@ -9,6 +9,7 @@ import warnings
 import keras
 import numpy as np
 import pytest
+from support import hooks
 
 import stepscope as ss
 from stepscope.errors import UsageError
@@ -274,15 +275,7 @@ def test_learning_rate_of_a_schedule(make_model, data, callback, recorded):
 
 
 def test_a_request_to_stop_stops_fit(make_model, data, tmp_path, recorded):
-    class Stop(ss.Hook):
-        def begin(self, run):
-            self.run = run
-
-        def after_step(self, step):
-            if step == 6:
-                self.run.request_stop("enough")
-
-    history = fit(make_model(), data, StepscopeCallback(tmp_path, hooks=[Stop()]), epochs=9)
+    history = fit(make_model(), data, StepscopeCallback(tmp_path, hooks=[hooks.Stops(after=6)]), epochs=9)
     assert len(history.history["loss"]) == 2
     found = recorded()
     assert found.steps["train/loss"][-1] == 6

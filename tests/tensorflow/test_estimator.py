@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import hooks
 
 import stepscope as ss
 from stepscope.store.charts import charts
@@ -224,16 +225,8 @@ def test_in_the_directory_of_the_model_an_evaluation_is_there_once(tmp_path, nam
 
 
 def test_a_request_to_stop(tmp_path):
-    class Stop(ss.Hook):
-        def begin(self, run):
-            self.run = run
-
-        def after_step(self, step):
-            if step == 7:
-                self.run.request_stop("enough")
-
     model = estimator(tmp_path / "model")
-    model.train(batches, max_steps=100, hooks=[StepscopeHook(tmp_path / "run", hooks=[Stop()])])
+    model.train(batches, max_steps=100, hooks=[StepscopeHook(tmp_path / "run", hooks=[hooks.Stops(after=7)])])
     assert model.get_variable_value("global_step") == 7
     assert [step for step, _ in ours(tmp_path / "run")[0]["loss"]] == list(range(1, 8))
 

@@ -13,12 +13,15 @@ from stepscope.capture.backend import Exported
 
 
 class FakeBackend:
-    """Notes what it was asked; ``fail`` maps one of start, stop, export to what it raises."""
+    """Notes what it was asked; ``fail`` maps one of start, stop, export to what it raises.
+
+    It calls ``wait`` before it exports.
+    """
 
     name, format, ending = "fake", "chrome", ".trace.json"
 
-    def __init__(self, **fail):
-        self.fail, self.told, self.wanted = fail, [], None
+    def __init__(self, wait=lambda: None, **fail):
+        self.wait, self.fail, self.told, self.wanted = wait, fail, [], None
 
     def _act(self, what):
         self.told.append(what)
@@ -48,6 +51,7 @@ class FakeBackend:
         self._act("stop")
 
         def export(path):
+            self.wait()
             self._act("export")
             path.write_text("{}")
             return Exported(path, dropped={"events": 1}, notes=["a note"])

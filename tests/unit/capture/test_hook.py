@@ -15,8 +15,8 @@ from stepscope.errors import CaptureError, StepscopeError, UsageError
 from stepscope.record.clock import Clock
 
 
-def train(directory, hook, steps=20, step=lambda number: None, **options):
-    with ss.Run(directory, hooks=[hook], **options) as run:
+def train(directory, hook, steps=20, step=lambda number: None, *, beside=(), **options):
+    with ss.Run(directory, hooks=[hook, *beside], **options) as run:
         for number in run.steps(range(steps)):
             step(number)
     return run
@@ -188,12 +188,7 @@ def test_the_steps_right_after_a_profile_was_written_are_counted_with_it(tmp_pat
 def test_a_predicate_captures_nothing_while_a_profile_is_written(tmp_path, fake):
     let_go = threading.Event()
 
-    class Slow(fake.Backend):
-        def stop(self):
-            export = super().stop()
-            return lambda path: (let_go.wait(30), export(path))[1]
-
-    backend = Slow()
+    backend = fake.Backend(wait=lambda: let_go.wait(30))
     hook = ss.LambdaProfilerHook(lambda step: step in (1, 4, 9), backend=backend, analyse=False)
 
     def step(number):
@@ -266,12 +261,7 @@ def test_a_profile_that_is_not_there_in_time_is_told_and_one_that_comes_later_is
 ):
     go = threading.Event()
 
-    class Slow(fake.Backend):
-        def stop(self):
-            export = super().stop()
-            return lambda path: (go.wait(60), export(path))[1]
-
-    run = ss.Run(tmp_path, hooks=[hook_of(Slow())])
+    run = ss.Run(tmp_path, hooks=[hook_of(fake.Backend(wait=lambda: go.wait(60)))])
     for _ in run.steps(range(20)):
         pass
     with pytest.warns(RuntimeWarning, match=r"no profile of step 5: it was not written within .* s"):
@@ -287,12 +277,7 @@ def test_a_profile_that_is_not_there_in_time_is_told_and_one_that_comes_later_is
 
 
 def test_a_profile_that_is_there_in_time_is_no_problem(tmp_path, fake):
-    class Slow(fake.Backend):
-        def stop(self):
-            export = super().stop()
-            return lambda path: (time.sleep(0.3), export(path))[1]
-
-    assert train(tmp_path, hook_of(Slow()), 9).problems == {}
+    assert train(tmp_path, hook_of(fake.Backend(wait=lambda: time.sleep(0.3))), 9).problems == {}
     assert [each["failure"] for each in fake.recorded(tmp_path)] == [None]
 
 
@@ -387,12 +372,7 @@ def test_a_capture_that_is_moved_says_so_on_the_console_and_in_its_notes(
 ):
     let_go = threading.Event()
 
-    class Slow(fake.Backend):
-        def stop(self):
-            export = super().stop()
-            return lambda path: (let_go.wait(30), export(path))[1]
-
-    hook = hook_of(Slow(), save_steps=10, num_steps=1)
+    hook = hook_of(fake.Backend(wait=lambda: let_go.wait(30)), save_steps=10, num_steps=1)
 
     def step(number):
         if number == free:
@@ -413,12 +393,8 @@ def test_a_capture_that_is_moved_says_so_on_the_console_and_in_its_notes(
 def test_a_capture_that_waits_until_the_run_ends_is_told(tmp_path, fake, capsys):
     let_go = threading.Event()
 
-    class Slow(fake.Backend):
-        def stop(self):
-            export = super().stop()
-            return lambda path: (let_go.wait(30), export(path))[1]
-
-    with ss.Run(tmp_path, hooks=[hook_of(Slow(), save_steps=10, num_steps=1)]) as run:
+    hook = hook_of(fake.Backend(wait=lambda: let_go.wait(30)), save_steps=10, num_steps=1)
+    with ss.Run(tmp_path, hooks=[hook]) as run:
         for number in run.steps(range(16)):
             if number == 15:
                 threading.Timer(0.2, let_go.set).start()  # while the end of the run waits for it
@@ -445,9 +421,7 @@ class Measuring(ss.GradientHook):
 
 def test_captures_keep_off_steps_that_a_gradient_hook_measures(tmp_path, fake, capsys):
     hook = hook_of(fake.Backend(), save_steps=100, num_steps=3)
-    with ss.Run(tmp_path, hooks=[hook, Measuring()]) as run:
-        for number in run.steps(range(320)):
-            until_written(hook)(number)
+    run = train(tmp_path, hook, 320, until_written(hook), beside=[Measuring()])
     found = {each["steps"][0]: each for each in fake.pointers(tmp_path)}
     assert list(found) == [17, 101, 201, 301]
     why = "gradients or activations are measured in steps between"
@@ -461,9 +435,7 @@ def test_a_hook_that_measures_nothing_here_moves_no_capture(tmp_path, fake):
             """As on a rank whose gradients another one records."""
 
     hook = hook_of(fake.Backend(), save_steps=100, num_steps=2)
-    with ss.Run(tmp_path, hooks=[hook, Elsewhere()]) as run:
-        for number in run.steps(range(220)):
-            until_written(hook)(number)
+    train(tmp_path, hook, 220, until_written(hook), beside=[Elsewhere()])
     assert [each["steps"][0] for each in fake.pointers(tmp_path)] == [5, 100, 200]
 
 
@@ -473,17 +445,13 @@ def test_a_capture_is_moved_no_further_than_it_says(tmp_path, fake):
             return [steps[0]]  # always the next step, never the one after
 
     hook = hook_of(fake.Backend(), save_steps=100, num_steps=2)
-    with ss.Run(tmp_path, hooks=[hook, Everywhere()]) as run:
-        for number in run.steps(range(160)):
-            until_written(hook)(number)
+    train(tmp_path, hook, 160, until_written(hook), beside=[Everywhere()])
     assert [each["steps"][0] for each in fake.pointers(tmp_path)] == [5 + 24, 100 + 24]
 
 
 def test_where_every_step_is_measured_the_profile_says_so(tmp_path, fake):
     hook = hook_of(fake.Backend(), save_steps=100, num_steps=2)
-    with ss.Run(tmp_path, hooks=[hook, Measuring(1)]) as run:
-        for number in run.steps(range(20)):
-            until_written(hook)(number)
+    train(tmp_path, hook, 20, until_written(hook), beside=[Measuring(1)])
     (found,) = fake.pointers(tmp_path)
     said = "gradients or activations were measured in steps 5, 6, which take longer because of that"
     assert (found["steps"], found["notes"]) == ([5, 6], [said, "a note"])
@@ -491,18 +459,14 @@ def test_where_every_step_is_measured_the_profile_says_so(tmp_path, fake):
 
 def test_a_short_run_has_its_profile_though_its_steps_are_measured(tmp_path, fake):
     hook = hook_of(fake.Backend(), save_steps=100, num_steps=2)
-    with ss.Run(tmp_path, hooks=[hook, Measuring()]) as run:
-        for number in run.steps(range(12)):
-            until_written(hook)(number)
+    train(tmp_path, hook, 12, until_written(hook), beside=[Measuring()])
     (found,) = fake.pointers(tmp_path)
     assert found["steps"] == [5, 6]
 
 
 def test_steps_that_a_predicate_names_are_captured_though_they_are_measured(tmp_path, fake):
     hook = ss.LambdaProfilerHook(lambda step: 100 <= step < 103, backend=fake.Backend(), analyse=False)
-    with ss.Run(tmp_path, hooks=[hook, Measuring()]) as run:
-        for _ in run.steps(range(120)):
-            pass
+    train(tmp_path, hook, 120, beside=[Measuring()])
     (found,) = fake.pointers(tmp_path)
     said = "gradients or activations were measured in step 100, which takes longer because of that"
     assert (found["steps"], found["notes"]) == ([100, 101, 102], [said, "a note"])

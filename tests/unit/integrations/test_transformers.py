@@ -6,6 +6,7 @@ import logging
 import math
 
 import pytest
+from support import hooks
 
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
@@ -191,25 +192,13 @@ def test_a_training_that_was_left_is_failed_once_the_next_begins(tmp_path, train
 
 
 def test_a_request_to_stop_ends_the_training(tmp_path, trainer, stored):
-    class Enough(ss.Hook):
-        def begin(self, run):
-            self.run = run
-
-        def after_step(self, step):
-            if step == 5:
-                self.run.request_stop("enough")
-
-    trainer(StepscopeCallback(tmp_path / "run", hooks=[Enough()])).train()
+    trainer(StepscopeCallback(tmp_path / "run", hooks=[hooks.Stops(after=5)])).train()
     assert steps(stored(), "speed/step_time_ms") == [1, 2, 3, 4, 5]
     assert (stored().info.status, stored().info.reason) == ("finished", "enough")
 
 
 def test_a_hook_that_is_meant_to_end_the_training_does(tmp_path, trainer):
-    class Halt(ss.Hook):
-        def after_step(self, step):
-            raise HaltError("no further")
-
-    callback = StepscopeCallback(tmp_path / "run", hooks=[Halt()])
+    callback = StepscopeCallback(tmp_path / "run", hooks=[hooks.Halts()])
     with pytest.raises(HaltError):
         trainer(callback).train()
     callback.run.close("failed")

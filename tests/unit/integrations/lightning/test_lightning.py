@@ -8,6 +8,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from support import hooks
 
 pytest.importorskip("lightning.pytorch")
 import lightning.pytorch as pl
@@ -271,26 +272,14 @@ def test_the_run_says_how_the_training_ended(
 
 
 def test_a_request_to_stop_ends_the_training(tmp_path, trainer, model, loader, stored):
-    class Enough(ss.Hook):
-        def begin(self, run):
-            self.run = run
-
-        def after_step(self, step):
-            if step == 4:
-                self.run.request_stop("enough")
-
-    logger = StepscopeLogger(tmp_path / "run", hooks=[Enough()])
+    logger = StepscopeLogger(tmp_path / "run", hooks=[hooks.Stops(after=4)])
     trainer(logger=logger, callbacks=[StepscopeCallback()], max_epochs=9).fit(model, loader)
     assert steps(stored(), "train_loss") == [0, 1, 2, 3, 4]
     assert (stored().info.status, stored().info.reason) == ("finished", "enough")
 
 
 def test_a_hook_that_is_meant_to_end_the_training_does(tmp_path, trainer, model, loader, stored):
-    class Halt(ss.Hook):
-        def after_step(self, step):
-            raise HaltError("no further")
-
-    logger = StepscopeLogger(tmp_path / "run", hooks=[Halt()])
+    logger = StepscopeLogger(tmp_path / "run", hooks=[hooks.Halts()])
     with pytest.raises(HaltError):
         trainer(logger=logger, callbacks=[StepscopeCallback()]).fit(model, loader)
     assert stored().info.status == "failed"

@@ -1,6 +1,7 @@
 """Hooks of a run: which methods are called when, and what becomes of what they raise."""
 
 import pytest
+from support import hooks
 
 import stepscope as ss
 from stepscope.errors import HaltError, RecordError, UsageError
@@ -89,11 +90,7 @@ def test_strict_mode_raises_what_a_hook_raises(tmp_path, monkeypatch):
 
 
 def test_halt_passes_into_the_loop(tmp_path):
-    class Halt(ss.Hook):
-        def after_step(self, step):
-            raise HaltError("enough")
-
-    with pytest.raises(HaltError, match="enough"), ss.Run(tmp_path, hooks=[Halt()]) as run:
+    with pytest.raises(HaltError, match="no further"), ss.Run(tmp_path, hooks=[hooks.Halts()]) as run:
         for _ in run.steps(range(9)):
             pass
     assert run.state == "failed"
