@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import programs
+from support import commands, programs
 from support.documents import PAGES, ROOT, Block, blocks, not_printed, outside_of_fences, program, relative
 
 TRACE = ROOT / "tests" / "data" / "traces" / "kineto" / "v100_rank1of2.json.gz"
@@ -102,8 +102,9 @@ TRACES = (
 )
 """Pages that read profiles."""
 
-LARGE = {"torch": programs.TORCH, "jax": ("jax",)}
-"""What takes seconds to import: it is there before a program that imports what it is named by."""
+PLAIN = (*programs.CLI, *programs.RECORDING)
+LARGE = {"torch|keras|lightning|accelerate|transformers": programs.TORCH, "jax": (*PLAIN, "jax")}
+"""What takes seconds to import: it is there before a program that imports one of those."""
 
 ELSEWHERE = {
     r"make [\w-]+": "the Makefile: CI runs its targets",
@@ -184,14 +185,16 @@ def prepare(page: Path, folder: Path) -> None:
 
 def run(words: list[str], folder: Path, code: str, **more: str) -> str:
     """Run a program whose code is given, in a folder; return what it printed."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
-    environment |= {"KERAS_BACKEND": "torch", **more}
-    named = [name for name in LARGE if re.search(rf"^ *(import|from) {name}\b", code, re.MULTILINE)]
-    done = programs.run(
-        words, modules=tuple(module for name in named for module in LARGE[name]), cwd=folder, env=environment,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
-    )  # fmt: skip
+    imports = r"^ *(import|from) (stepscope\.integrations\.)?({})\b"
+    large = [LARGE[names] for names in LARGE if re.search(imports.format(names), code, re.MULTILINE)]
+    with commands.stepscope(PLAIN) as first:
+        path = os.pathsep.join((first, str(Path(sys.executable).parent), os.environ["PATH"]))
+        own = {"PATH": path, "HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
+        done = programs.run(
+            words, modules=large[0] if large else PLAIN, cwd=folder, stdin=subprocess.DEVNULL,
+            env={**os.environ, "KERAS_BACKEND": "torch", **own, **more}, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, timeout=300,
+        )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:]
     return str(done.stdout)
 
