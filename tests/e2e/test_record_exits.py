@@ -726,9 +726,11 @@ def launched(tmp_path, program: str, *command: str) -> tuple[dict, int]:
     """Run a file that trains by a launcher; return what its run says and the exit code."""
     script = tmp_path / "program.py"
     script.write_text("import os, sys, threading\nimport stepscope as ss\n" + LEAVES + program)
-    words = [sys.executable, *command, str(script), str(tmp_path / "run")]
-    environment = {**os.environ, "STEPSCOPE_STRICT": ""}
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=240)
+    done = programs.run(
+        [*command, str(script), str(tmp_path / "run")],
+        modules=programs.TORCH if "torch" in (*command, program) else programs.RECORDING,
+        env={**os.environ, "STEPSCOPE_STRICT": ""}, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
     return info(tmp_path / "run"), done.returncode
 
 
