@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,3 +43,15 @@ def start(*arguments: str, output: Path, tf_config: dict[str, Any] | None = None
 def processes() -> SimpleNamespace:
     """The two functions above."""
     return SimpleNamespace(free_addresses=free_addresses, start=start)
+
+
+@pytest.fixture
+def strict(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Problems are raised; runs that hooks leave open, such as those of evaluations, end with the test."""
+    from stepscope.integrations.tensorflow import runs
+
+    monkeypatch.setenv("STEPSCOPE_STRICT", "1")
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    yield
+    while runs._runs:
+        runs._runs.popitem()[1].close()

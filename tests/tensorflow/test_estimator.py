@@ -21,19 +21,12 @@ from stepscope.integrations.tensorflow import (  # noqa: E402
     CheckpointSaverListener,
     StepscopeHook,
     SummarySaverHook,
-    runs,
 )
 
 tf.compat.v1.logging.set_verbosity("ERROR")
 
 
-@pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    monkeypatch.setenv("STEPSCOPE_STRICT", "1")
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    yield
-    while runs._runs:  # those of evaluations stay open to the end of the process
-        runs._runs.popitem()[1].close()
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 def batches(repeat=True):

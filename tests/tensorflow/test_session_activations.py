@@ -14,19 +14,13 @@ tf = pytest.importorskip("tensorflow")
 if not hasattr(tf, "estimator"):
     pytest.skip("the Estimator left with TensorFlow 2.16", allow_module_level=True)
 
-from stepscope.integrations.tensorflow import ActivationSessionHook, StepscopeHook, runs  # noqa: E402
+from stepscope.integrations.tensorflow import ActivationSessionHook, StepscopeHook  # noqa: E402
 
 tf.compat.v1.logging.set_verbosity("ERROR")
 v1 = tf.compat.v1
 
 
-@pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    monkeypatch.setenv("STEPSCOPE_STRICT", "1")
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    yield
-    while runs._runs:
-        runs._runs.popitem()[1].close()
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 INPUTS = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")

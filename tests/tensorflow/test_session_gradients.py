@@ -14,7 +14,7 @@ tf = pytest.importorskip("tensorflow")
 if not hasattr(tf, "estimator"):
     pytest.skip("the Estimator left with TensorFlow 2.16", allow_module_level=True)
 
-from stepscope.integrations.tensorflow import GradientSessionHook, StepscopeHook, runs  # noqa: E402
+from stepscope.integrations.tensorflow import GradientSessionHook, StepscopeHook  # noqa: E402
 from stepscope.record.statistics.sampling import ReadyPace  # noqa: E402
 
 tf.compat.v1.logging.set_verbosity("ERROR")
@@ -22,13 +22,7 @@ v1 = tf.compat.v1
 RATE = 0.1
 
 
-@pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    monkeypatch.setenv("STEPSCOPE_STRICT", "1")
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    yield
-    while runs._runs:
-        runs._runs.popitem()[1].close()
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 def data():
