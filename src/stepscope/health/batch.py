@@ -70,16 +70,7 @@ class StreamBatch:
     def points(self, roles: Collection[str]) -> Iterator[Point]:
         """Return the points of some roles by time, step, tag and rank, each stream in recorded order."""
         chunks = sorted(self.of(roles), key=lambda chunk: stream_order(chunk.stream))
-        if len(chunks) == 1:
-            [only] = chunks
-            for step, value, wall in zip(
-                only.steps.tolist(), only.values.tolist(), only.walls.tolist(), strict=True
-            ):
-                yield only.stream, step, value, wall
-            return
-        if not chunks:
-            return
-        yield from merged(chunks)
+        return merged(chunks) if chunks else iter(())
 
     @cached_property
     def walls(self) -> NDArray[np.float64]:

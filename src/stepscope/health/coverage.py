@@ -25,65 +25,26 @@ DECIDING: dict[Question, tuple[str, ...]] = {
 }
 """For each question the rules of which one has to judge it, and find nothing, so that its answer is yes; the
 first one says what is missing."""
-QUESTIONS: dict[Question, tuple[str, ...]] = {
-    "finite": ("nonfinite-loss", "nonfinite-gradient", "nonfinite-activation", "nonfinite-series"),
-    "learns": (
-        "loss-not-decreasing",
-        "loss-spike",
-        "plateau",
-        "loss-part-diverges",
-        "schedule-too-fast",
-        "rates-differ",
-        "two-softmaxes",
-        "loss-summed",
-        "learning-rate",
-        "attempt-discontinuous",
-        "gradients-not-zeroed",
-        "gradient-stopped",
-        "gradient-spike",
-        "vanishing-gradient",
-        "exploding-gradient",
-        "update-ratio",
-        "update-scale",
-        "poor-initialization",
-        "dead-relu",
-        "dead-experts",
-        "saturated-activation",
-        "attention-logits",
-        "attention-entropy",
-        "unchanged-tensor",
-        "clipping",
-        "loss-scale",
-        "rank-divergence",
-        "discriminator-won",
-        "posterior-collapse",
-        "entropy-collapsed",
-        "return-collapsed",
-        "values-diverge",
-    ),
-    "generalises": (
-        "overfitting",
-        "overtraining",
-        "evaluation-collapsed",
-        "evaluation-unlike-training",
-        "repeated-batch",
-        "constant-output",
-        "worse-than-best",
-        "unit-changed",
-        "class-imbalance",
-        "series-stopped",
-    ),
-    "steady": (
-        "slower-steps",
-        "step-outliers",
-        "stalled-training",
-        "memory-creep",
-        "slow-rank",
-        "wandering-ranks",
-        "slower-together",
-    ),
-    "cost": ("data-wait", "recompilation", "gpu-underused", "cpu-bottleneck", "io-bottleneck"),
+_RULES: dict[Question, str] = {
+    "finite": "nonfinite-loss nonfinite-gradient nonfinite-activation nonfinite-series",
+    "learns": """
+        loss-not-decreasing loss-spike plateau loss-part-diverges two-softmaxes loss-summed
+        poor-initialization schedule-too-fast rates-differ learning-rate attempt-discontinuous rank-divergence
+        gradients-not-zeroed gradient-stopped gradient-spike vanishing-gradient exploding-gradient clipping
+        loss-scale update-ratio update-scale unchanged-tensor dead-relu dead-experts saturated-activation
+        attention-logits attention-entropy
+        discriminator-won posterior-collapse entropy-collapsed return-collapsed values-diverge
+        """,
+    "generalises": """
+        overfitting overtraining evaluation-collapsed evaluation-unlike-training repeated-batch
+        constant-output worse-than-best unit-changed class-imbalance series-stopped
+        """,
+    "steady": """
+        slower-steps step-outliers stalled-training memory-creep slow-rank wandering-ranks slower-together
+        """,
+    "cost": "data-wait recompilation gpu-underused cpu-bottleneck io-bottleneck",
 }
+QUESTIONS = {question: rules.split() for question, rules in _RULES.items()}
 """The rules whose findings answer a question with no; a rule belongs to one question."""
 NEEDED: tuple[Question, ...] = ("learns", "finite", "generalises", "steady")
 """The questions without which a run is not called healthy."""
