@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.health.batch import Chunk, StreamBatch, stream_order
+from stepscope.health.batch import Chunk, StreamBatch, rank_order, stream_order
 from stepscope.health.facts import CHANCE, Facts
 from stepscope.health.finding import Finding, Severity
 from stepscope.health.restarts import Restarts
@@ -172,6 +172,10 @@ class Known:
         self.stage = self.facts
         self.streak = Streak(self.stream.role in COUNTS)
 
+    def order(self) -> tuple[float, int, str, int]:
+        """Return its place among series at their newest points: by time, step, tag and rank."""
+        return self.at.wall, self.at.step, self.stream.tag, rank_order(self.stream)
+
     def follow(self, chunk: Chunk, cuts: tuple[int, ...]) -> None:
         """Hold further points; they count once a look asks for their time."""
         self._chunk, self._done, self._cuts = chunk, 0, cuts
@@ -260,8 +264,8 @@ class RunFacts:
         self._now = inf
         for row in self._rows:
             row.ended = True
-            for known in self._known.values():
-                if known is not None and row in self._leads[known.stream]:
+            for known in sorted(filter(None, self._known.values()), key=Known.order):
+                if row in self._leads[known.stream]:
                     row.judge(known, self)
             row.ended = False
 
@@ -497,9 +501,10 @@ class AcrossSeries(Row):
     def judge(self, known: Known, run: RunFacts) -> None:
         """Open, renew and close findings about all series."""
         seen = self.see_all(known, run)
-        for other in run.beside(known, known.stream.role):
-            if other.stream in seen or other.stream in self.holding:
-                self.tell(other, seen.get(other.stream))
+        every = run.beside(known, known.stream.role)
+        told = [other for other in every if other.stream in seen or other.stream in self.holding]
+        for other in sorted(told, key=Known.order):
+            self.tell(other, seen.get(other.stream))
 
 
 class AcrossLayers(AcrossSeries):

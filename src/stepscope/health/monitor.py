@@ -232,7 +232,7 @@ class Monitor:
         with np.errstate(all="ignore"):
             self._facts.finish()
             for rule in self.rules:
-                rule.end()
+                rule.finish()
             self._explain(again=True)
 
     def news(self) -> list[Finding]:

@@ -7,19 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar
 
 import numpy as np
 
 from stepscope.errors import UsageError
-from stepscope.health.batch import Chunk, StreamBatch, rank_order
+from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.context import Context
 from stepscope.health.finding import Finding, Severity
 from stepscope.health.kind import KINDS
 from stepscope.health.series import Stream
 from stepscope.names.roles import ROLES
 
-Detail = TypeVar("Detail")
 MOST_FINDINGS = 20
 """Most findings of one rule in one series; further ones are only counted."""
 CLIPPED = ("clipped_norm", "clipped", "clipping")
@@ -109,10 +108,8 @@ class Rule(ABC):
         self.more = 0
         self.context = Context()
         self._reason = ""
-        self._events: list[tuple[At, bool, tuple[Any, ...]]] = []
-        self._leaders: dict[
-            tuple[str, int | None, str], tuple[tuple[Stream, str], set[tuple[Stream, str]]]
-        ] = {}
+        self._leaders: dict[tuple[str, int | None, str], tuple[Stream, set[Stream]]] = {}
+        """The first layer in which something is found, and all in which it is, by run, rank and thing."""
         self._open: dict[tuple[Stream, str], int] = {}
         self._newest_of: dict[tuple[Stream, str], int] = {}
         """Place of the last finding about each series and thing, open or closed."""
@@ -129,16 +126,10 @@ class Rule(ABC):
                 points = self._seen.setdefault(role, {})
                 points[chunk.stream] = points.get(chunk.stream, 0) + len(chunk)
         self.look(batch)
-        self._settle()
 
     @abstractmethod
     def look(self, batch: StreamBatch) -> None:
         """Judge the points of a stretch of time."""
-
-    def end(self) -> None:
-        """Judge the points that waited for more; the run is over."""
-        self.finish()
-        self._settle()
 
     def finish(self) -> None:  # noqa: B027  most rules have nothing left to say
         """Judge the points that waited for more; the run is over."""
@@ -210,24 +201,8 @@ class Rule(ABC):
             since_step: The step since which it holds, if that can be told.
             action: By default the rule's.
         """
-        if self.context.unfit(self.unfit, at.wall) is not None:
+        if self.context.unfit(self.unfit, at.wall) is not None or not self._leads(at.stream, about):
             return
-        if self.grouped:
-            arguments = (at, summary, values, severity, about, since_step, action)
-            self._events.append((at, True, arguments))
-        else:
-            self._open_now(at, summary, values, severity, about, since_step, action)
-
-    def _open_now(
-        self,
-        at: At,
-        summary: str,
-        values: Mapping[str, float],
-        severity: Severity | None,
-        about: str,
-        since_step: int | None,
-        action: str | None,
-    ) -> None:
         stream = at.stream
         action = self.action if action is None else action
         for sign, part in self.applied.items():
@@ -277,13 +252,18 @@ class Rule(ABC):
 
     def close(self, at: At, *, about: str = "") -> None:
         """Close the finding about something, if one is open."""
+        stream = at.stream
         if self.grouped:
-            self._events.append((at, False, (at, about)))
-        else:
-            self._close_now(at, about)
-
-    def _close_now(self, at: At, about: str) -> None:
-        place = self._open.pop((at.stream, about), None)
+            group = stream.run, stream.rank, about
+            first, layers = self._leaders.get(group, (stream, set()))
+            if stream not in layers:
+                return
+            layers.remove(stream)
+            if layers:
+                return
+            del self._leaders[group]
+            stream = first
+        place = self._open.pop((stream, about), None)
         if place is not None:
             self._put(place, replace(self.found[place], closed_step=at.step, closed_wall=at.wall))
 
@@ -293,37 +273,16 @@ class Rule(ABC):
             self.found[place] = finding
             self.changed.append(finding)
 
-    # --- layers in which the same is found -------------------------------------------------------------
-
-    def _settle(self) -> None:
-        """Open and close the findings of single layers in the order of time, one finding for a run."""
-        events, self._events = in_order(self._events), []
-        for at, opens, arguments in events:
-            about = arguments[4] if opens else arguments[1]
-            place, key = (at.stream.run, at.stream.rank, about), (at.stream, about)
-            leader = self._leaders.get(place)
-            if opens and leader is None:
-                self._leaders[place] = key, {key}
-                self._open_now(*arguments)
-            elif opens and leader is not None:
-                self._join(leader, key)
-                if leader[0] == key:
-                    self._open_now(*arguments)
-            elif leader is not None and key in leader[1]:
-                leader[1].discard(key)
-                if not leader[1]:
-                    del self._leaders[place]
-                    self._close_now(replace(at, stream=leader[0][0]), leader[0][1])
-
-    def _join(
-        self, leader: tuple[tuple[Stream, str], set[tuple[Stream, str]]], key: tuple[Stream, str]
-    ) -> None:
-        first, members = leader
-        members.add(key)
-        place = self._open.get(first)
-        if place is None:
-            return
-        self._put(place, self.joined(self.found[place], key[0]))
+    def _leads(self, stream: Stream, about: str) -> bool:
+        """Return whether a series has a finding of its own; else it joins that of the first such layer."""
+        if not self.grouped:
+            return True
+        first, layers = self._leaders.setdefault((stream.run, stream.rank, about), (stream, set()))
+        layers.add(stream)
+        place = self._open.get((first, about))
+        if first is not stream and place is not None:
+            self._put(place, self.joined(self.found[place], stream))
+        return first is stream
 
     def joined(self, finding: Finding, stream: Stream) -> Finding:
         """Return a finding that also names a series in which the same was found: its layer."""
@@ -336,21 +295,6 @@ def with_also(finding: Finding, name: str) -> Finding:
     if name in finding.also or len(finding.also) >= MOST_LAYERS:
         return finding
     return replace(finding, also=(*finding.also, name))
-
-
-def in_order(events: list[tuple[At, bool, Detail]]) -> list[tuple[At, bool, Detail]]:
-    """Return all that happened in several series by time, step, tag and rank, each series in recorded order.
-
-    Steps may fall among points of one time, if a counter began again.
-    """
-    latest: dict[Stream, tuple[float, int]] = {}
-    placed = []
-    for event in events:
-        at = event[0]
-        place = at.wall, at.step
-        latest[at.stream] = place = max(place, latest.get(at.stream, place))
-        placed.append(((*place, at.stream.tag, rank_order(at.stream)), event))
-    return [event for _, event in sorted(placed, key=lambda pair: pair[0])]
 
 
 def finite(chunk: Chunk) -> Chunk:
