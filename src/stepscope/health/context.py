@@ -26,8 +26,6 @@ BLOCK = 8
 RARELY = 2
 """The same number for evaluations, of which there are few."""
 BLOCKS = 1024
-STILL = 3
-"""Points of a series that show that it stays the same."""
 READINGS_S = 10.0
 """Seconds in which a run that records waits for a processor has recorded some: twice their interval."""
 WORSE = 0.02
@@ -115,30 +113,6 @@ class History:
         return begin > 0 and bisect_left(self.walls, until) - begin > 1
 
 
-@dataclass
-class Signs:
-    """When a series was first seen, and when it first had another value than one."""
-
-    value: float
-    walls: list[float] = field(default_factory=list)
-    other: float = inf
-
-    def take(self, chunk: Chunk) -> None:
-        """Take further points."""
-        if len(self.walls) < STILL:
-            self.walls += chunk.walls[: STILL - len(self.walls)].tolist()
-        if self.other == inf:
-            others = np.flatnonzero(chunk.values != self.value)
-            self.other = float(chunk.walls[others[0]]) if len(others) else inf
-
-
-def all_still(signs: dict[Stream, Signs], run: str, wall: float) -> bool:
-    """Return whether series of a run are known that never had another value before a time."""
-    known = [series for stream, series in signs.items() if stream.run == run and series.walls[0] < wall]
-    enough = any(len(series.walls) == STILL and series.walls[-1] < wall for series in known)
-    return enough and all(series.other >= wall for series in known)
-
-
 class Context:
     """The facts of one attempt of a run.
 
@@ -157,9 +131,6 @@ class Context:
         self._metrics: dict[Stream, History] = {}
         self._rates: dict[Stream, Noted] = {}
         self._evaluated: dict[str, list[float]] = {}
-        self._updates: dict[Stream, Noted] = {}
-        self._gradients: dict[Stream, Signs] = {}
-        self._weights: dict[Stream, Signs] = {}
         self._held: dict[Stream, Noted] = {}
         self._parts: dict[Stream, History] = {}
         self._begun = inf
@@ -197,16 +168,10 @@ class Context:
                 self._metrics.setdefault(stream, History(block=rarely)).take(chunk)
             elif stream.role == "learning_rate":
                 note(self._rates, chunk)
-            elif stream.role == "gradient_norm":
-                self._gradients.setdefault(stream, Signs(0.0)).take(chunk)
-            elif stream.role == "weight_norm":
-                self._weights.setdefault(stream, Signs(float(chunk.values[0]))).take(chunk)
             if stream.split == "eval" and stream.role in ("loss", "metric"):
                 walls, values = self._held.setdefault(stream, ([], []))
                 walls += chunk.walls.tolist()
                 values += chunk.values.tolist()
-            elif stream.role == "update_ratio":
-                note(self._updates, chunk)
             elif stream.role == "cpu_wait":
                 walls, values = self._waits.setdefault((stream.run, stream.rank), ([], []))
                 walls += chunk.walls.tolist()
@@ -270,18 +235,6 @@ class Context:
         edges = np.array([since, *known[bisect_right(known, since) : bisect_right(known, until)], until])
         shares = self.waits(stream, edges[1:], until)
         return float(np.diff(edges) @ np.where(np.isfinite(shares), shares, 1.0))
-
-    def update(self, run: str, wall: float) -> float | None:
-        """Return the largest update ratio of a layer at a time, None if none is recorded."""
-        return largest(values[end - 1] for values, end in _before(self._updates, run, wall))
-
-    def lacks_gradient(self, run: str, wall: float) -> bool:
-        """Return whether every gradient norm before a time was 0, and there were some."""
-        return all_still(self._gradients, run, wall)
-
-    def keeps_weights(self, run: str, wall: float) -> bool:
-        """Return whether no weight norm changed before a time, to the last bit, and there were some."""
-        return all_still(self._weights, run, wall)
 
     def trains(self, run: str, until: float) -> bool:
         """Return whether a training loss was recorded before a time."""
@@ -347,28 +300,6 @@ class Context:
                 return False
             right, all_good = right or metric, good and all_good is not False
         return right or bool(all_good)
-
-    def evaluated(self, run: str, since: float, until: float) -> int:
-        """Return the most points that a series of an evaluation has between two times, both included."""
-        return max(
-            (
-                bisect_right(walls, until) - bisect_left(walls, since)
-                for stream, (walls, _) in self._held.items()
-                if stream.run == run
-            ),
-            default=0,
-        )
-
-    def scores_stand(self, until: float) -> bool:
-        """Return whether scores of evaluations are known that never changed, though they could be better."""
-        scores = [
-            (set(values[: bisect_right(walls, until)]), stream.perfect)
-            for stream, (walls, values) in self._held.items()
-            if stream.role == "metric"
-            and stream.lower_is_better is not None
-            and bisect_right(walls, until) > STILL
-        ]
-        return bool(scores) and all(len(values) == 1 and not values & {*best} for values, best in scores)
 
     def classifies(self, wall: float) -> bool:
         """Return whether a metric of a classifier was recorded before a time."""

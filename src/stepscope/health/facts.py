@@ -163,6 +163,11 @@ class Facts(FactPass):
         means = self.curve[1]
         return median(means[-min(max(len(means) // 10, 3), 32) :])
 
+    @property
+    def only(self) -> float | None:
+        """The only value that it ever had; None if there were several, or one that is not finite."""
+        return self.first if self.least[0] == self.most[0] and self.broken is None else None
+
     def is_missing(self, until: float, until_step: float, gaps: float) -> bool:
         """Return whether the newest gap is so many times as long as any before, in time and in steps.
 

@@ -35,6 +35,8 @@ SERIES = CHANCE / 4
 """Chance of a false jump in one series: rows ask few of the series of a run for jumps."""
 NEVER = 1 << 62
 """Number of points that no series comes to."""
+STILL = 3
+"""Points of a series that show that it stays the same."""
 COUNTS = ("activation_nonfinite", "gradient_nonfinite")
 """Roles of counts of values that are not finite, of which each above 0 is as bad as such a value."""
 
@@ -315,24 +317,32 @@ class RunFacts:
         new = np.searchsorted(places, [place for place in due if place > known.facts.finite])
         return dict.fromkeys(chunk.walls[new].tolist())
 
-    def of(self, run: str, role: str, split: str | None = None) -> Iterator[Known]:
-        """Return what is known of the series of one role, in the order in which they began.
+    def of(self, run: str | None, *roles: str, split: str | None = None) -> Iterator[Known]:
+        """Return what is known of the series of some roles, those of each in the order in which they began.
 
         Args:
-            run: Name of the run.
-            role: Of the series.
+            run: Name of the run, None for those of all its parts.
+            roles: Of the series.
             split: "eval" for those of an evaluation, "train" for all others, None for both.
         """
-        for known in self._of_role.get((run, role), ()):
+        runs = dict.fromkeys(name for name, _ in self._of_role) if run is None else (run,)
+        for known in [one for role in roles for name in runs for one in self._of_role.get((name, role), ())]:
             if split is None or (split == "eval") == (known.stream.split == "eval"):
                 known.advance(self._now)
                 if known.facts.count:
                     yield known
 
-    def beside(self, known: Known, role: str) -> list[Known]:
-        """Return what is known of the series of one role of the same run and rank as a series."""
+    def beside(self, known: Known, *roles: str) -> list[Known]:
+        """Return what is known of the series of some roles of the same run and rank as a series."""
         stream = known.stream
-        return [other for other in self.of(stream.run, role) if other.stream.rank == stream.rank]
+        return [other for other in self.of(stream.run, *roles) if other.stream.rank == stream.rank]
+
+    def constants(self, run: str, role: str) -> set[float]:
+        """Return the values that series of a role have kept since their first points; none if one moves."""
+        known = [one.facts for one in self.of(run, role)]
+        still = [facts.only for facts in known if facts.only is not None]
+        few = max((facts.count for facts in known), default=0) < STILL
+        return set() if few or len(still) < len(known) else set(still)
 
     def accuracies(self, run: str) -> list[float]:
         """Return the level of each accuracy of a run, between 0 and 1; none of those in percent."""
@@ -348,10 +358,10 @@ class RunFacts:
         A part of a loss that is the only one is all of it.
         """
         others = [other for other, role in self._of_role if role == "loss" and other != run]
-        losses = (known for part in (run, *others) for known in self.of(part, "loss", "train"))
+        losses = (known for part in (run, *others) for known in self.of(part, "loss", split="train"))
         first = next(losses, None)
         if first is None:
-            parts = list(self.of(run, "part_loss", "train"))
+            parts = list(self.of(run, "part_loss", split="train"))
             first = parts[0] if len(parts) == 1 else None
         return first
 
@@ -375,6 +385,8 @@ class Row(Rule):
 
     leads: ClassVar[tuple[str, ...]] = ()
     """The roles of the series that it judges; by default all that it looks at."""
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Roles of further series whose facts it asks for."""
     splits: ClassVar[tuple[str | None, ...] | None] = None
     """Which parts of the data it judges; None: all."""
 
@@ -411,7 +423,7 @@ class Row(Rule):
 
     def looks_at(self, stream: Stream) -> bool:
         """Return whether it needs the facts of a series."""
-        return stream.role in self.roles
+        return stream.role in self.roles or stream.role in self.beside
 
     def is_led_by(self, stream: Stream) -> bool:
         """Return whether it judges a series."""

@@ -127,13 +127,6 @@ def test_a_rate_changes_by_more_than_a_hundredth():
     assert not known.rescheduled("another", 0, 9)
 
 
-def test_updates_are_the_largest_before_a_time():
-    known = context(
-        chunk("updates/a/weight_ratio", [1e-3, 1e-8]), chunk("updates/b/weight_ratio", [1e-9, 1e-9])
-    )
-    assert [known.update("", wall) for wall in (0, 1, 9)] == [None, 1e-3, 1e-8]
-
-
 @pytest.mark.parametrize(
     ("tag", "before", "after", "holds"),
     [

@@ -51,19 +51,18 @@ class DiscriminatorWon(Row):
         limit = self.limits["won"] * _beginning(own)
         if not (later_half(own) < limit).all():
             return None
-        for role in self.roles:
-            for other in run.of(known.stream.run, role, "train"):
-                facts = other.facts
-                later = later_half(facts)
-                rose = len(later) and (later > self.limits["lost"] * _beginning(facts)).all()
-                if facts.least[0] < 0 or not rose:
-                    continue
-                text = (
-                    f"it fell from {number(own.first)} to {number(own.level)}, and {other.stream.tag} rose "
-                    f"from {number(facts.first)} to {number(facts.level)}: one network has won"
-                )
-                values = {"first": own.first, "level": own.level, "other": facts.level}
-                return Seen(text, values, since_when(own, lambda values: values < limit))
+        for other in run.of(known.stream.run, *self.roles, split="train"):
+            facts = other.facts
+            later = later_half(facts)
+            rose = len(later) and (later > self.limits["lost"] * _beginning(facts)).all()
+            if facts.least[0] < 0 or not rose:
+                continue
+            text = (
+                f"it fell from {number(own.first)} to {number(own.level)}, and {other.stream.tag} rose "
+                f"from {number(facts.first)} to {number(facts.level)}: one network has won"
+            )
+            values = {"first": own.first, "level": own.level, "other": facts.level}
+            return Seen(text, values, since_when(own, lambda values: values < limit))
         return None
 
 

@@ -183,7 +183,7 @@ class EvaluationUnlike(Row):
     def _gains_nothing(self, known: Known, run: RunFacts) -> Seen | None:
         """Return that all that is evaluated is what it was at first, far from perfect."""
         facts, training = known.facts, run.training_loss(known.stream.run)
-        evaluated = [other for role in ("metric", "loss") for other in run.of(known.stream.run, role, "eval")]
+        evaluated = list(run.of(known.stream.run, "metric", "loss", split="eval"))
         if training is None or facts.finite < NO_GAIN or evaluated[0] is not known:
             return None
         first = max(training.facts.first, median(training.facts.curve[1][:5]))
@@ -203,7 +203,7 @@ class EvaluationUnlike(Row):
         facts, metric = known.facts, split_tag(known.stream.tag).metric
         if known.stream.lower_is_better is not False or not 0 <= facts.least[0] <= facts.most[0] <= 1:
             return None
-        for training in run.of(known.stream.run, "metric", "train"):
+        for training in run.of(known.stream.run, "metric", split="train"):
             best = training.facts.most[0]
             if split_tag(training.stream.tag).metric == metric and training.facts.finite >= 5:
                 self.judged()
@@ -307,6 +307,7 @@ class ConstantOutput(Row):
     severity = "medium"
     fewest = "8 evaluations with a score"
     roles = ("metric", "loss")
+    beside = ("weight_norm",)
     splits = ("eval",)
     unfit = ("reinforcement",)
     defaults = thresholds(evaluations=8, share=0.7)
@@ -335,7 +336,7 @@ class ConstantOutput(Row):
         is_worst = known.stream.role == "metric" and falls is not None and facts.last == float(falls)
         of_run = known.stream.run, known.at.wall
         rate, largest = self.context.rate(*of_run) or 1.0, self.context.largest_rate(*of_run) or 1.0
-        rests = rate <= 1e-3 * largest or self.context.keeps_weights(*of_run)
+        rests = rate <= 1e-3 * largest or run.constants(known.stream.run, "weight_norm")
         still = training.facts.constant_since <= facts.constant_since
         broken = facts.broken is not None or training.facts.broken is not None
         # Rates come to nothing at the end of a run, when the finding is there.
@@ -358,8 +359,7 @@ class ConstantOutput(Row):
         """
         evaluated = [
             other
-            for role in ("loss", "metric", "part_loss")
-            for other in run.of(known.stream.run, role, "eval")
+            for other in run.of(known.stream.run, "loss", "metric", "part_loss", split="eval")
             if other.facts.last not in other.stream.perfect
         ]
         return evaluated[:1] == [known] and all(
@@ -424,8 +424,7 @@ class WorseThanBest(Row):
         # A model that always gives one answer may have a perfect recall, and a precision of nothing.
         others = [
             other
-            for role in self.roles
-            for other in run.of(known.stream.run, role, "eval")
+            for other in run.of(known.stream.run, *self.roles, split="eval")
             if other is not known and other.stream.lower_is_better is not None
         ]
         falls, share_left = known.stream.lower_is_better, 1 - self.limits["lost"]

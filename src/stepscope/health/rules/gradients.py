@@ -465,8 +465,7 @@ class GradientStopped(InARow):
             return None
         moves = any(
             other.stream.layer == known.stream.layer and other.facts.last > 0
-            for role in ("update_ratio", "update_norm")
-            for other in run.beside(known, role)
+            for other in run.beside(known, "update_ratio", "update_norm")
         )
         others = any(other.facts.last > 0 for other in run.of(known.stream.run, "layer_gradient"))
         return seen if moves and others else None

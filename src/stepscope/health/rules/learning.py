@@ -349,7 +349,7 @@ class AttemptDiscontinuous(Row):
     def _repeats(self, known: Known, run: RunFacts) -> Seen | None:
         """Return the one jump of a loss to its start after which it falls as it fell at first."""
         steps, means = known.stage.curve
-        norms = (other for role in self.leads[:2] for other in run.of(known.stream.run, role))
+        norms = run.of(known.stream.run, *self.leads[:2])
         if any(norms) or self._is_set(known, run) or self.context.unfit(self.unfit, known.at.wall):
             return None
         # Change points take long to compute, and few losses come back to their start at once, after more than

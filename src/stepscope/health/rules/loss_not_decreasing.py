@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stepscope.health.facts import CHANCE, Facts
 from stepscope.health.finding import SEVERITIES, Severity
-from stepscope.health.looks import Known, Row, RunFacts, Seen
+from stepscope.health.looks import STILL, Known, Row, RunFacts, Seen
 from stepscope.health.noise import Floats, rise_chance, standard_error, step_noise, taken_back
 from stepscope.health.ring import median
 from stepscope.health.rule import At, thresholds
@@ -128,6 +128,7 @@ class LossNotDecreasing(Row):
     roles = ("loss", "part_loss", "metric", "learning_rate", "update_ratio")
     leads = ("loss", "part_loss")
     needs = ("loss",)
+    beside = ("gradient_norm", "weight_norm")
     unfit = ("adversarial", "reinforcement")
     defaults = thresholds(ratio=0.02, blocks=5)
     action = (
@@ -140,10 +141,6 @@ class LossNotDecreasing(Row):
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
         self._starts: dict[Facts, _Start] = {}
-
-    def looks_at(self, stream: Stream) -> bool:
-        """Return whether it needs the facts of a series: the context has those of others."""
-        return stream.role in self.leads
 
     def is_of(self, stream: Stream) -> bool:
         if stream.role == "part_loss":
@@ -162,13 +159,13 @@ class LossNotDecreasing(Row):
             # Where the training goes on, a fall is known or not required.
             begins = facts is known.facts or facts.first_step <= known.facts.first_step
             start = self._starts[facts] = _Start(fell=not begins)
-        curve = self._curve(known, start)
+        curve = self._curve(known, start, run)
         if curve is None:
             return None
         at = known.at
         seen = self._rose(at, curve, start) if start.fell or curve.few else None
         if seen is None and not start.fell and not curve.resumed:
-            seen = self._unmoved(at, curve, run) if curve.few else self._stuck(at, curve, start)
+            seen = self._unmoved(at, curve, run) if curve.few else self._stuck(at, curve, start, run)
         # A model that begins slowly guesses as well, until it does not; at the end it does no more.
         enough = CERTAIN if self.ended else LONG
         if seen is None and not curve.few and len(curve.means) * curve.width >= enough:
@@ -179,7 +176,7 @@ class LossNotDecreasing(Row):
             start.kind, start.sign = "", None
         return seen
 
-    def _curve(self, known: Known, start: _Start) -> _Curve | None:
+    def _curve(self, known: Known, start: _Start, run: RunFacts) -> _Curve | None:
         """Return the stage in levels; None if it has too few points."""
         facts = known.stage
         (steps, means), walls, width = facts.curve, facts.walls, facts.width
@@ -195,8 +192,12 @@ class LossNotDecreasing(Row):
         rare = spacing > SPARSE or "epoch" in known.stream.tag.lower()
         resumed = facts.first_step > max(10 * BLOCK * spacing, 100)
         # What is evaluated at each of its points is a mean of an epoch, whatever its steps count.
-        evaluated = self.context.evaluated(known.stream.run, float(walls[0]), float(walls[head - 1]))
-        few = rare or evaluated >= head // 2
+        begin, end = walls[0], walls[head - 1]
+        evaluations = (one.facts for one in run.of(known.stream.run, "loss", "metric", split="eval"))
+        few = rare or any(
+            int(((begin <= facts.walls) & (facts.walls <= end)).sum()) * facts.width >= head // 2
+            for facts in evaluations
+        )
         if not self._judged and count <= PARTS:
             before, after = float(means[:FEW].mean()), float(means[-FEW:].mean())
             clear = before - after > self.limits["ratio"] * abs(before)
@@ -300,7 +301,7 @@ class LossNotDecreasing(Row):
         if len(means) < UNMOVED or float(curve.levels.min()) < first - FELL * abs(first):
             return None
         idle = idle_rate(self, at)
-        signs = idle or self._stands(at, curve) or self._guesses(at, curve, run)
+        signs = idle or self._stands(curve, run) or self._guesses(at, curve, run)
         if signs is None:
             return None
         severity, sign = signs
@@ -318,9 +319,11 @@ class LossNotDecreasing(Row):
         text = f"the loss has come to {number(later[-1])} after {len(curve.means) * curve.width} points{sign}"
         return Seen(text, {"value": float(later[-1])}, int(curve.steps[0]), severity)
 
-    def _stands(self, at: At, curve: _Curve) -> tuple[Severity, str] | None:
+    def _stands(self, curve: _Curve, run: RunFacts) -> tuple[Severity, str] | None:
         """Say that it does not fall, or evenly by next to nothing, if no score ever changes."""
-        if not self.context.scores_stand(at.wall):
+        scores = [one for one in run.of(None, "metric", split="eval") if one.facts.count > STILL]
+        scores = [one for one in scores if one.stream.lower_is_better is not None]
+        if not scores or any(one.facts.only in (None, *one.stream.perfect) for one in scores):
             return None
         levels, half = curve.levels, len(curve.levels) // 2
         before, after = float(levels[0] - levels[half]), float(levels[half] - levels[-1])
@@ -350,7 +353,7 @@ class LossNotDecreasing(Row):
         sign = f", as if it guessed among {classes} classes, and the accuracy is {share(max(right))}"
         return "medium", sign
 
-    def _stuck(self, at: At, curve: _Curve, start: _Start) -> Seen | None:
+    def _stuck(self, at: At, curve: _Curve, start: _Start, run: RunFacts) -> Seen | None:
         """Return that it has not fallen since the beginning; note the fall if it has."""
         values, width = curve.means, curve.width
         count = len(values) * width
@@ -379,7 +382,7 @@ class LossNotDecreasing(Row):
             return None
         self.judged()
         rise = (after - before) / error if error > 0 else inf
-        signs = [sign for sign in (stuck or self._sign(at, values, rise, width), start.sign) if sign]
+        signs = [sign for sign in (stuck or self._sign(at, values, rise, width, run), start.sign) if sign]
         outcome = min(signs, key=lambda sign: SEVERITIES.index(sign[0]), default=None)
         if outcome == ("medium", ""):
             outcome = self._slowness(at, before, after, error)
@@ -417,18 +420,21 @@ class LossNotDecreasing(Row):
         quiet = not self.context.classifies(at.wall)
         return "low" if quiet else "medium", f": it fell by only {100 * gain:.1g} %"
 
-    def _sign(self, at: At, values: Floats, rise: float, width: int) -> tuple[Severity, str] | None:
+    def _sign(
+        self, at: At, values: Floats, rise: float, width: int, run: RunFacts
+    ) -> tuple[Severity, str] | None:
         """Return how certain it is that the loss does not fall, and why; None if nothing shows it."""
-        context, run, count = self.context, at.stream.run, len(values) * width
-        rate, update = context.rate(run, at.wall), context.update(run, at.wall)
+        of_run, count = at.stream.run, len(values) * width
+        rate = self.context.rate(of_run, at.wall)
+        updates = [known.facts.last for known in run.of(of_run, "update_ratio")]
         head = max(BLOCK // width, 3)
         if values.min() == values.max():
             return "high", "; it never changes"
-        if update is not None and update < TINY_UPDATE:
-            return "high", f"; no step changes a layer by more than {number(update)} of its norm"
-        if context.lacks_gradient(run, at.wall):
+        if updates and max(updates) < TINY_UPDATE:
+            return "high", f"; no step changes a layer by more than {number(max(updates))} of its norm"
+        if run.constants(of_run, "gradient_norm") == {0.0}:
             return "high", "; every gradient norm is 0"
-        if context.keeps_weights(run, at.wall):
+        if run.constants(of_run, "weight_norm"):
             return "high", "; no weight norm has changed"
         if 4 < rise < inf and values[len(values) // 2 :].mean() > 1.05 * values[:head].mean():
             return severity_of_rise(self, at), "; it rises"

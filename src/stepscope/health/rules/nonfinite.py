@@ -204,13 +204,12 @@ class NonFinite(Row):
     def _on(self, rank: int, step: int, known: Known, run: RunFacts) -> str:
         """Return which rank had it; as the first one only if the others have reported that step."""
         newest: dict[int, Known] = {}
-        for role in OF_A_RANK:
-            for other in run.of(known.stream.run, role):
-                of = other.stream.rank
-                if of is None or of == rank:
-                    continue
-                if of not in newest or other.facts.last_step > newest[of].facts.last_step:
-                    newest[of] = other
+        for other in run.of(known.stream.run, *OF_A_RANK):
+            of = other.stream.rank
+            if of is None or of == rank:
+                continue
+            if of not in newest or other.facts.last_step > newest[of].facts.last_step:
+                newest[of] = other
         late = min(newest.values(), key=lambda other: other.facts.last_step, default=None)
         if late is not None and late.facts.last_step < step:
             run.look_again(known, late)

@@ -105,7 +105,7 @@ class UnchangedTensor(InARow):
     @staticmethod
     def _of_layer(known: Known, run: RunFacts, *roles: str) -> list[Known]:
         layer = known.stream.layer
-        return [other for role in roles for other in run.beside(known, role) if other.stream.layer == layer]
+        return [other for other in run.beside(known, *roles) if other.stream.layer == layer]
 
     def _is_kept(self, known: Known, run: RunFacts) -> bool:
         """Return whether a layer is unchanged on purpose.
@@ -114,7 +114,7 @@ class UnchangedTensor(InARow):
         move; next to adapters, the rest is frozen.
         """
         stream = known.stream
-        layers = {other.stream.layer for role in RANKING for other in run.of(stream.run, role)}
+        layers = {other.stream.layer for other in run.of(stream.run, *RANKING)}
         if any(map(is_adapter, layers)) and not is_adapter(stream.layer):
             return True
         if stream.role not in UPDATES or known.facts.most[0] > 0:
@@ -122,7 +122,7 @@ class UnchangedTensor(InARow):
         gradients = self._of_layer(known, run, "layer_gradient")
         if not gradients:
             return self._is_front(known, run)
-        others = any(other.facts.most[0] > 0 for role in UPDATES for other in run.of(stream.run, role))
+        others = any(other.facts.most[0] > 0 for other in run.of(stream.run, *UPDATES))
         return others and gradients[0].facts.last > 0
 
     @staticmethod
@@ -134,10 +134,9 @@ class UnchangedTensor(InARow):
         """
         # In the order in which their updates were first recorded: it is that of the model.
         moved: dict[str, bool] = {}
-        for role in UPDATES:
-            for other in run.beside(known, role):
-                layer = other.stream.layer or ""
-                moved[layer] = moved.get(layer, False) or other.facts.most[0] > 0
+        for other in run.beside(known, *UPDATES):
+            layer = other.stream.layer or ""
+            moved[layer] = moved.get(layer, False) or other.facts.most[0] > 0
         layers, moves = list(moved), list(moved.values())
         first = moves.index(True) if True in moves else len(moves)
         layer = known.stream.layer or ""
