@@ -206,7 +206,7 @@ ASKED: dict[str, dict[str, object]] = {
     "profile": {"profile": PROFILE},
     "text": {"run": LONG, "tag": "notes"},
     "image": {"run": "a", "tag": "train/loss"},
-    "sql": {"query": "SELECT * FROM series"},
+    "sql": {"query": "SELECT * FROM series LIMIT 400"},
 }
 
 
