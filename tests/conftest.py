@@ -22,13 +22,9 @@ FIRST = ("tests/e2e/test_stores.py", "tests/e2e/test_run_command.py")
 """Files that take several minutes each: the others would wait for a worker that begins one of them last."""
 
 LONGEST = (
-    "tests/unit/test_docs_code.py",
-    "tests/property/test_odd_values.py",
-    "tests/unit/serve/test_openapi.py",
-    "tests/unit/test_site.py",
-    "tests/unit/cli/top/test_app.py",
-    "tests/unit/test_suite.py",
-)
+    "tests/unit/test_docs_code.py", "tests/property/test_odd_values.py", "tests/unit/serve/test_openapi.py",
+    "tests/unit/test_site.py", "tests/unit/cli/top/test_app.py", "tests/unit/test_suite.py",
+)  # fmt: skip
 """Files that take about a minute, of those that are not in the first folder of ``testpaths``."""
 
 LAST = (

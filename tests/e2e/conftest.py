@@ -39,12 +39,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 SHAPES = "svg title g path text tspan image clipPath line rect circle ellipse polyline polygon defs marker"
 ALLOWED = {SVG + name for name in SHAPES.split()}
 GONE = (
-    "ERR_CONNECTION_REFUSED",
-    "ERR_CONNECTION_RESET",
-    "ERR_EMPTY_RESPONSE",
-    "ERR_SOCKET_NOT_CONNECTED",
+    "ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "ERR_SOCKET_NOT_CONNECTED",
     "ERR_CONTENT_LENGTH_MISMATCH",
-)
+)  # fmt: skip
 
 
 @dataclass

@@ -124,10 +124,8 @@ def test_jax(processes: int, tmp_path: Path) -> None:
     assert evaluated[1] < 1.0 < run.series("train/loss")["value"][0]
     assert ["train/loss", "eval/loss"] in charts(run)
     assert {
-        "activations/deep/a/fraction_of_zero_values",
-        "gradients/deep.a.w/norm",
-        "speed/examples_per_second",
-    } <= set(run.tags())
+        "activations/deep/a/fraction_of_zero_values", "gradients/deep.a.w/norm", "speed/examples_per_second",
+    } <= set(run.tags())  # fmt: skip
     assert means(run) == 2
 
 

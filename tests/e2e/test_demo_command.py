@@ -68,15 +68,9 @@ def test_a_second_demo_leaves_the_first_alone(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert all(0 < run["accuracy_ratio"] <= 1 for run in said)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "numpy-lr0.0001",
-        "numpy-lr0.0001-2",
-        "numpy-lr0.001",
-        "numpy-lr0.001-2",
-        "numpy-lr0.01",
-        "numpy-lr0.01-2",
-        "numpy-slow-disk",
-        "numpy-slow-disk-2",
-    ]
+        "numpy-lr0.0001", "numpy-lr0.0001-2", "numpy-lr0.001", "numpy-lr0.001-2", "numpy-lr0.01",
+        "numpy-lr0.01-2", "numpy-slow-disk", "numpy-slow-disk-2",
+    ]  # fmt: skip
 
 
 def test_nonsense_is_refused_in_words(tmp_path: Path) -> None:

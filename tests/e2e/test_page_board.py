@@ -119,11 +119,8 @@ def test_ranges_choose_runs_everywhere_and_are_moved_by_keyboard(opened):
     page.keyboard.press("2")
     page.ready()
     assert {line["run"] for line in page.charts()["train/loss"]["lines"]} == {
-        "adam-2",
-        "adam-3",
-        "img-2",
-        "img-3",
-    }
+        "adam-2", "adam-3", "img-2", "img-3",
+    }  # fmt: skip
     page.go_back()
     page.wait("() => document.querySelector('svg[data-inside]')?.dataset.inside === '4'")
     page.reload()

@@ -303,7 +303,5 @@ def test_profiles_over_time_and_their_difference(opened, files):
     page.get_by_role("button", name="Kernels", exact=True).last.click()
     rows = files.table(files.save(page, page, "A/B difference, Kernels", "CSV, every row"))
     assert (rows[0]["a_median_ns"], rows[0]["b_median_ns"], rows[0]["difference_ns"]) == (
-        "101000",
-        "201000",
-        "100000",
-    )
+        "101000", "201000", "100000",
+    )  # fmt: skip

@@ -16,11 +16,9 @@ from support.stores import Proxy, Wire, address, s3_client, store, user_environm
 from support.waiting import until
 
 SECRETS = (
-    "a-secret-that-nobody-may-see",
-    "AKIAEXAMPLEEXAMPLE00",
-    "hf_aSecretThatNobodyMaySee",
+    "a-secret-that-nobody-may-see", "AKIAEXAMPLEEXAMPLE00", "hf_aSecretThatNobodyMaySee",
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUz",
-)
+)  # fmt: skip
 RECORD = """
 import sys, stepscope as ss
 from stepscope.record import uploader

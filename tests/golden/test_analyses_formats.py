@@ -22,16 +22,11 @@ from stepscope.errors import EmptyTraceError
 from stepscope.trace.load import load_trace
 
 PROFILES = (
-    "traces/kineto/b200_rank0of8.json.gz",
-    "traces/critical_path/simple_add.json.gz",
-    "traces/dlrm_8xv100",
-    "traces/xplane/jax_mi300_8dev.xplane.pb",
-    "traces/flight_recorder/lock_gil_1st",
-    "tf_estimator/single/timeline-400.json.gz",
-    "tf_estimator/distributed/chief_0",
-    "tfprof/convnet/run_metadata_step1.pb",
-    "tfprof/wide_deep/timeline-0.json.gz",
-)
+    "traces/kineto/b200_rank0of8.json.gz", "traces/critical_path/simple_add.json.gz", "traces/dlrm_8xv100",
+    "traces/xplane/jax_mi300_8dev.xplane.pb", "traces/flight_recorder/lock_gil_1st",
+    "tf_estimator/single/timeline-400.json.gz", "tf_estimator/distributed/chief_0",
+    "tfprof/convnet/run_metadata_step1.pb", "tfprof/wide_deep/timeline-0.json.gz",
+)  # fmt: skip
 ANALYSES = (
     breakdown, critical_paths, idle, kernel_details, launches, memory, operator_table, overlap,
     overlap_by_step, parameter_server, shape_table, lambda trace: diff(trace, trace),

@@ -16,13 +16,10 @@ from stepscope.export.timeline import write_timeline
 from stepscope.trace.load import load_trace
 
 TRACES = (
-    "traces/kineto/a100_ddp_rank0of2.json.gz",
-    "traces/kineto/b200_rank0of8.json.gz",
-    "traces/critical_path/alexnet.json.gz",
-    "traces/xplane/jax_mi300_8dev.xplane.pb",
-    "tf_estimator/distributed/worker_2",
-    "traces/dlrm_8xv100",
-)
+    "traces/kineto/a100_ddp_rank0of2.json.gz", "traces/kineto/b200_rank0of8.json.gz",
+    "traces/critical_path/alexnet.json.gz", "traces/xplane/jax_mi300_8dev.xplane.pb",
+    "tf_estimator/distributed/worker_2", "traces/dlrm_8xv100",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=TRACES)

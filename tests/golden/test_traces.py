@@ -14,15 +14,11 @@ import stepscope as ss
 from stepscope.trace.model import Kind
 
 KINETO = [
-    "traces/kineto/v100_rank1of2.json.gz",
-    "traces/kineto/a100_ddp_rank0of2.json.gz",
-    "traces/kineto/b200_rank0of8.json.gz",
-    "traces/kineto/resnet50_v100_workers0.json.gz",
-    "traces/kineto/resnet50_v100_workers4.json.gz",
-    "traces/critical_path/alexnet.json.gz",
-    "traces/critical_path/cuda_event_sync_multi_stream.json.gz",
-    "traces/dlrm_8xv100/rank7.json.gz",
-]
+    "traces/kineto/v100_rank1of2.json.gz", "traces/kineto/a100_ddp_rank0of2.json.gz",
+    "traces/kineto/b200_rank0of8.json.gz", "traces/kineto/resnet50_v100_workers0.json.gz",
+    "traces/kineto/resnet50_v100_workers4.json.gz", "traces/critical_path/alexnet.json.gz",
+    "traces/critical_path/cuda_event_sync_multi_stream.json.gz", "traces/dlrm_8xv100/rank7.json.gz",
+]  # fmt: skip
 
 
 def load(name, find=recorded):
@@ -234,14 +230,8 @@ def test_flight_recorders(scenario):
     assert (trace.collectives.state == 1).all()  # all were still scheduled when the job died
     operations = {trace.strings[int(n)] for n in trace.collectives.operation}
     assert operations <= {
-        "all_gather",
-        "reduce_scatter",
-        "all_reduce",
-        "all_to_all",
-        "send",
-        "recv",
-        "broadcast",
-    }
+        "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "send", "recv", "broadcast",
+    }  # fmt: skip
     assert (trace.bytes[trace.collectives.row] > 0).all()
     silent = set(trace.ranks) - set(trace.rank.tolist())
     assert silent == ({9, 14} if scenario == "lock_gil_1st" else set())  # those that held the GIL

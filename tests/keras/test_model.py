@@ -142,10 +142,8 @@ def test_the_graph_is_recorded_for_tensorboard(make_model, data, tmp_path):
     assert names[-2:] == ["net/hidden", "net/out"]
     [(step, value)] = values(tmp_path / "a")["keras"]
     assert (step, value.metadata.plugin_name, value.metadata.plugin_data.content) == (
-        0,
-        "graph_keras_model",
-        b"1",
-    )
+        0, "graph_keras_model", b"1",
+    )  # fmt: skip
     said = json.loads(array(value.tensor).item())
     assert said["config"]["name"] == "net"
     model.fit(*data, epochs=1, verbose=0, callbacks=[StepscopeCallback(tmp_path / "b", write_graph=False)])

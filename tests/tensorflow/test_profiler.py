@@ -69,12 +69,8 @@ def test_captures_steps_of_an_estimator_in_training_and_evaluation(tmp_path: Pat
     assert train["steps"] == evaluation["steps"] == [6, 7]
     folder = run / train["path"]
     assert sorted(path.name for path in folder.iterdir()) == [
-        "profile.context",
-        "run_meta_6",
-        "run_meta_7",
-        "timeline-6.json",
-        "timeline-7.json",
-    ]
+        "profile.context", "run_meta_6", "run_meta_7", "timeline-6.json", "timeline-7.json",
+    ]  # fmt: skip
     read = find_profile(folder / "profile.context")
     assert read is not None
     profile = read()

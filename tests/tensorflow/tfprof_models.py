@@ -179,58 +179,21 @@ def advice() -> str:
 
 
 _NAMES = (
-    ".*",
-    ".*gradients.*",
-    ".*w.*",
-    "tower.*",
-    ".*MatMul.*",
-    ".*Grad",
-    "[A-Z].*",
-    ".*[0-9]",
-    "x",
-    ".*py:.*",
+    ".*", ".*gradients.*", ".*w.*", "tower.*", ".*MatMul.*", ".*Grad", "[A-Z].*", ".*[0-9]", "x", ".*py:.*",
     ".*:_.*",
-)
+)  # fmt: skip
 _TYPES = (
-    ".*",
-    "_trainable_variables",
-    "MatMul",
-    ".*cpu:0",
-    ".*gpu.*",
-    "my_type",
-    "length_[01]",
-    "Variable.*",
+    ".*", "_trainable_variables", "MatMul", ".*cpu:0", ".*gpu.*", "my_type", "length_[01]", "Variable.*",
     "Const",
-)
+)  # fmt: skip
 _SELECTS = [
-    "bytes",
-    "micros",
-    "params",
-    "float_ops",
-    "tensor_value",
-    "device",
-    "op_types",
-    "occurrence",
-    "input_shapes",
-    "accelerator_micros",
-    "cpu_micros",
-    "peak_bytes",
-    "residual_bytes",
-    "output_bytes",
-]
+    "bytes", "micros", "params", "float_ops", "tensor_value", "device", "op_types", "occurrence",
+    "input_shapes", "accelerator_micros", "cpu_micros", "peak_bytes", "residual_bytes", "output_bytes",
+]  # fmt: skip
 _ORDERS = [
-    "name",
-    "bytes",
-    "peak_bytes",
-    "residual_bytes",
-    "output_bytes",
-    "micros",
-    "accelerator_micros",
-    "cpu_micros",
-    "params",
-    "float_ops",
-    "occurrence",
-]
+    "name", "bytes", "peak_bytes", "residual_bytes", "output_bytes", "micros", "accelerator_micros",
+    "cpu_micros", "params", "float_ops", "occurrence",
+]  # fmt: skip
 _LEAST = {
     "min_bytes": 600,
     "min_peak_bytes": 600,

@@ -81,17 +81,9 @@ def build(events, *, recorded=None, tables=None, memory=(), **facts):
     filled.update(tables or {})
     if memory:
         keys = (
-            "rank",
-            "time_ns",
-            "device",
-            "action",
-            "address",
-            "bytes",
-            "allocated_bytes",
-            "reserved_bytes",
-            "row",
-            "stack",
-        )
+            "rank", "time_ns", "device", "action", "address", "bytes", "allocated_bytes", "reserved_bytes",
+            "row", "stack",
+        )  # fmt: skip
         filled["memory"] = {
             key: [m.get(key, 0 if key in ("rank", "address") else -1) for m in memory] for key in keys
         }

@@ -20,22 +20,9 @@ import docs_site
 
 FOLDERS = ("src/", "docs/", "web/", "tests/", "benchmarks/", "examples/", "scripts/", ".ci/")
 TEXT = {
-    "",
-    ".py",
-    ".md",
-    ".toml",
-    ".json",
-    ".ts",
-    ".svelte",
-    ".js",
-    ".css",
-    ".html",
-    ".sh",
-    ".cfg",
-    ".yml",
-    ".yaml",
-    ".txt",
-}
+    "", ".py", ".md", ".toml", ".json", ".ts", ".svelte", ".js", ".css", ".html", ".sh", ".cfg", ".yml",
+    ".yaml", ".txt",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -95,11 +95,8 @@ RECORDED = {
 }
 """Programs whose runs a page reads."""
 TRACES = (
-    "docs/guides/advise.md",
-    "docs/guides/clusters.md",
-    "docs/guides/profile.md",
-    "docs/reference/traces.md",
-)
+    "docs/guides/advise.md", "docs/guides/clusters.md", "docs/guides/profile.md", "docs/reference/traces.md",
+)  # fmt: skip
 """Pages that read profiles."""
 
 PLAIN = (*programs.CLI, *programs.RECORDING)

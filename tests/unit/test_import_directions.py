@@ -13,27 +13,9 @@ import stepscope
 
 ROOT = Path(stepscope.__file__).parent
 EVERYWHERE = {
-    "cell",
-    "child",
-    "errors",
-    "files",
-    "hosts",
-    "lazy",
-    "lru",
-    "metrics",
-    "names",
-    "patterns",
-    "quiet",
-    "reading",
-    "remote",
-    "scratch",
-    "text",
-    "expression",
-    "urls",
-    "version",
-    "workers",
-    "__version__",
-}
+    "cell", "child", "errors", "files", "hosts", "lazy", "lru", "metrics", "names", "patterns", "quiet",
+    "reading", "remote", "scratch", "text", "expression", "urls", "version", "workers", "__version__",
+}  # fmt: skip
 MAY_IMPORT = {
     "cell": set(),
     "child": set(),
@@ -106,17 +88,9 @@ FOR_RUN = {"record"}
 FOR_SYNC = {"record"}
 """What the command ``sync`` may import on top: it sends what runs have left on this machine."""
 FRAMEWORKS = {
-    "torch",
-    "jax",
-    "flax",
-    "tensorflow",
-    "keras",
-    "lightning",
-    "transformers",
-    "sklearn",
-    "accelerate",
+    "torch", "jax", "flax", "tensorflow", "keras", "lightning", "transformers", "sklearn", "accelerate",
     "ray",
-}
+}  # fmt: skip
 
 
 CIRCLES = (
@@ -302,13 +276,8 @@ def test_every_package_is_in_the_table():
 
 
 BEFORE_THREADS = {
-    "events",
-    "store",
-    "store.annotations",
-    "record.roles",
-    "record.statistics",
-    "record.summaries",
-}
+    "events", "store", "store.annotations", "record.roles", "record.statistics", "record.summaries",
+}  # fmt: skip
 """Packages that are whole before a second thread imports anything: a server opens its log first, a program
 makes its run."""
 

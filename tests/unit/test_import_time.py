@@ -9,17 +9,9 @@ import pytest
 
 pytestmark = pytest.mark.timing
 HEAVY = (
-    "polars",
-    "pandas",
-    "pyarrow",
-    "torch",
-    "jax",
-    "tensorflow",
-    "keras",
-    "sklearn",
-    "tensorboard",
+    "polars", "pandas", "pyarrow", "torch", "jax", "tensorflow", "keras", "sklearn", "tensorboard",
     "matplotlib",
-)
+)  # fmt: skip
 TRIES = 15
 
 

@@ -87,36 +87,10 @@ NAMES = {
     "stepscope.integrations.transformers": ["StepscopeCallback"],
 }
 COMMANDS = [
-    "run",
-    "serve",
-    "share",
-    "token",
-    "top",
-    "ls",
-    "ask",
-    "sql",
-    "mcp",
-    "skill",
-    "runs",
-    "profile",
-    "advise",
-    "changes",
-    "watch",
-    "check",
-    "glance",
-    "ranks",
-    "timeline",
-    "diff",
-    "capture",
-    "report",
-    "export",
-    "compact",
-    "sync",
-    "whoami",
-    "demo",
-    "openapi",
-    "completion",
-]
+    "run", "serve", "share", "token", "top", "ls", "ask", "sql", "mcp", "skill", "runs", "profile", "advise",
+    "changes", "watch", "check", "glance", "ranks", "timeline", "diff", "capture", "report", "export",
+    "compact", "sync", "whoami", "demo", "openapi", "completion",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("module", NAMES)

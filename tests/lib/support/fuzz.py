@@ -291,11 +291,8 @@ def _seeds(name: str) -> list[bytes]:
         return MADE[name]()
     if name == "expressions":
         return [
-            b"ema(train/loss, 50) > 2 * min(train/loss)",
-            b"(a|aa|a)*b",
-            b"`x y` - 1e308 / 0",
-            b"(?i)^\\w+$",
-        ]
+            b"ema(train/loss, 50) > 2 * min(train/loss)", b"(a|aa|a)*b", b"`x y` - 1e308 / 0", b"(?i)^\\w+$",
+        ]  # fmt: skip
     if name == "spool":
         return [b'{"url": "s3://b/r", "options": {}, "files": {"a": {"pieces": [[0, 9]], "whole": null,'
                 b' "stamp": [1, 2]}}, "pending": null}']  # fmt: skip

@@ -28,10 +28,8 @@ from support.servers import application
 
 DATA = Path(__file__).parents[2] / "data"
 TRACES = (
-    "critical_path/cuda_event_sync",
-    "critical_path/cuda_event_sync_multi_stream",
-    "critical_path/simple_add",
-)
+    "critical_path/cuda_event_sync", "critical_path/cuda_event_sync_multi_stream", "critical_path/simple_add",
+)  # fmt: skip
 ODD = (
     None, "", "\ud800", "x" * 5_000, "\x1b[31m", 0, -1, 2**31, 2**53 + 1, 2**63 - 1, -(2**63), 2**64,
     10**30, 1e-300, 1e18, 9.2e18, 1e308, float("inf"), float("nan"), True, [], {}, ["a"], {"a": [None]},
@@ -187,16 +185,9 @@ PROFILE_QUESTIONS = (
     "profile/gaps", "profile/events", "chrome", "search", "event",
 )  # fmt: skip
 RUN_QUESTIONS = (
-    "changes",
-    "points",
-    "findings",
-    "captures",
-    "report",
-    "ranks",
-    "ranks/steps",
-    "ranks/frontier",
+    "changes", "points", "findings", "captures", "report", "ranks", "ranks/steps", "ranks/frontier",
     "records",
-)
+)  # fmt: skip
 
 
 def served(logs: Path, questions: tuple[str, ...], names: dict[str, str]) -> None:

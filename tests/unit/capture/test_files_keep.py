@@ -61,13 +61,9 @@ def test_files_of_a_profile_go_together_and_those_of_other_ranks_stay(tmp_path):
     assert bound(folder, tmp_path, 0, 1) == 0
     left = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     assert left == [
-        "new.profile.json",
-        "new.summary.json",
-        "other.profile.json",
-        "other.summary.json",
-        "plugins/new/new.pb",
-        "plugins/other/other.pb",
-    ]
+        "new.profile.json", "new.summary.json", "other.profile.json", "other.summary.json",
+        "plugins/new/new.pb", "plugins/other/other.pb",
+    ]  # fmt: skip
 
 
 def test_a_profile_whose_facts_are_damaged_is_left_alone(tmp_path):
@@ -102,9 +98,6 @@ def test_a_planted_record_deletes_nothing_but_profiles(tmp_path, place):
     bound(folder, run, 0, 1)
     left = sorted(each.relative_to(tmp_path).as_posix() for each in tmp_path.rglob("*") if each.is_file())
     assert left == [
-        "elsewhere/part/precious",
-        "logs/run/checkpoints/precious",
-        "logs/run/profiles/asked.profile.json",
-        "logs/run/profiles/new.profile.json",
-        "logs/run/profiles/precious",
-    ]
+        "elsewhere/part/precious", "logs/run/checkpoints/precious", "logs/run/profiles/asked.profile.json",
+        "logs/run/profiles/new.profile.json", "logs/run/profiles/precious",
+    ]  # fmt: skip

@@ -57,12 +57,8 @@ def test_what_can_only_begin_later_does_so_as_soon_as_it_can_and_the_rhythm_stay
     free = [5, *range(13, 20), *range(32, 100)]
     schedule = Schedule(save_steps=10)
     assert captured(schedule, 51, allowed=lambda now: now in free, otherwise=BeginVerdict.LATER) == [
-        5,
-        13,
-        32,
-        40,
-        50,
-    ]
+        5, 13, 32, 40, 50,
+    ]  # fmt: skip
 
 
 def test_it_says_at_which_step_a_capture_was_due():

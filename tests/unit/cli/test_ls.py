@@ -37,16 +37,8 @@ def test_one_line_per_run(logs, capsys):
     out, err = capsys.readouterr()
     head, base, broken = out.splitlines()
     assert head.split() == [
-        "RUN",
-        "STATE",
-        "STEP",
-        "POINTS",
-        "UPDATED",
-        "PROBLEMS",
-        "LAST",
-        "VALUES",
-        "HEALTH",
-    ]
+        "RUN", "STATE", "STEP", "POINTS", "UPDATED", "PROBLEMS", "LAST", "VALUES", "HEALTH",
+    ]  # fmt: skip
     assert base.split()[:4] == ["base", "ended", "1,199", "1,203"]  # its records say when, not its date
     assert "train/loss 0.000833  train/accuracy 0.5  lr NaN  +1  " in base
     assert broken.endswith("not judged")

@@ -44,17 +44,8 @@ def test_what_is_assumed(made, tmp_path):
 
 def test_what_can_be_said(made, tmp_path):
     words = [
-        "--port",
-        "0",
-        "--host",
-        "::1",
-        "--path-prefix",
-        "/x",
-        "--token",
-        "auto",
-        "--no-cache",
-        "--read-only",
-    ]
+        "--port", "0", "--host", "::1", "--path-prefix", "/x", "--token", "auto", "--no-cache", "--read-only",
+    ]  # fmt: skip
     words += ["--embed", "https://lab.example.org", "--otlp", "http://localhost:4318/v1/metrics"]
     assert made(str(tmp_path), *words, "--allow-host", "a", "--allow-host", "b") == {
         "host": "::1",

@@ -75,12 +75,8 @@ def test_the_verdict_is_the_same_wherever_it_is_shown(recorded, capsys, name):
     run = json.loads(capsys.readouterr().out)["runs"][0]
     assert run["verdict"] == expected
     assert [each["question"] for each in run["coverage"]] == [
-        "learns",
-        "finite",
-        "generalises",
-        "steady",
-        "cost",
-    ]
+        "learns", "finite", "generalises", "steady", "cost",
+    ]  # fmt: skip
     if name != "not finite":  # which ends the watch
         cli.main(["watch", directory, "--once"])
         assert capsys.readouterr().out.splitlines()[-1] == f"a: {expected}"

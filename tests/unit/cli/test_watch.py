@@ -54,11 +54,8 @@ def test_json_is_one_object_a_line(tmp_path, capsys):
     assert cli.main(["watch", str(tmp_path), "--json"]) == watch.FOUND
     [found] = map(json.loads, capsys.readouterr().out.splitlines())
     assert (found["event"], found["log_run"], found["rule"], found["step"]) == (
-        "finding",
-        "a",
-        "nonfinite-loss",
-        20,
-    )
+        "finding", "a", "nonfinite-loss", 20,
+    )  # fmt: skip
     assert cli.main(["watch", str(tmp_path), "--json", "--run", "b"]) == 0
     [end] = map(json.loads, capsys.readouterr().out.splitlines())
     assert (end["event"], end["states"]) == ("end", {"b": "finished"})

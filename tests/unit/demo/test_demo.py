@@ -21,17 +21,8 @@ def test_digits_are_split_without_loss_or_overlap() -> None:
     assert images.dtype == np.float32
     assert 0 <= images.min() < images.max() == 1
     assert np.bincount(np.concatenate([labels, held_labels])).tolist() == [
-        178,
-        182,
-        177,
-        183,
-        181,
-        182,
-        181,
-        179,
-        174,
-        180,
-    ]
+        178, 182, 177, 183, 181, 182, 181, 179, 174, 180,
+    ]  # fmt: skip
 
 
 def test_the_images_are_those_of_scikit_learn() -> None:

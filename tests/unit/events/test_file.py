@@ -162,15 +162,8 @@ def test_other_values_are_where_they_say(path):
     batch = file.read()
     found = batch.records
     assert found.tag == [
-        "text",
-        "old",
-        "none",
-        "__run_graph__",
-        "__meta_graph__",
-        "step4",
-        "__log_message__",
-        "text",
-    ]
+        "text", "old", "none", "__run_graph__", "__meta_graph__", "step4", "__log_message__", "text",
+    ]  # fmt: skip
     assert found.plugin == ["text", "images", "", "graphs", "graphs", "graph_tagged_run_metadata", "", "text"]
     assert found.step.tolist() == [1, 1, 1, 2, 3, 4, 5, 6]
     assert found.wall.tolist() == [1, 1, 1, 2, 3, 4, 5, 6]

@@ -91,11 +91,8 @@ def test_health_and_charts_agree(tag):
 
 def test_what_is_not_trained_on_is_one_part_to_a_rule():
     assert [judged_split(split) for split in ("train", "eval", "test", None)] == [
-        "train",
-        "eval",
-        "eval",
-        None,
-    ]
+        "train", "eval", "eval", None,
+    ]  # fmt: skip
 
 
 def test_losses_of_training_come_before_those_of_a_test():

@@ -395,12 +395,9 @@ def test_own_cost_is_recorded_every_five_seconds(fake, time):
     assert [value for _, value in writer.series("stepscope/dropped_points")] == [0.0, 0.0]
     [event] = [e for e in writer.events if e.values and e.values[0].tag.startswith("stepscope/over")][:1]
     assert {value.tag for value in event.values} == {
-        "stepscope/overhead_us_per_step",
-        "stepscope/overhead_ratio",
-        "stepscope/writer_cpu_ratio",
-        "stepscope/queued_bytes",
-        "stepscope/dropped_points",
-    }
+        "stepscope/overhead_us_per_step", "stepscope/overhead_ratio", "stepscope/writer_cpu_ratio",
+        "stepscope/queued_bytes", "stepscope/dropped_points",
+    }  # fmt: skip
     assert event.step == 39
 
 

@@ -114,18 +114,9 @@ def test_another_tools_run_says_none_for_what_it_did_not_record(tmp_path):
     writer.close()
     found = summary(tmp_path)
     nothing = (
-        "total_steps",
-        "overhead_ratio",
-        "profiles_ratio",
-        "overhead_us_per_step",
-        "dropped",
-        "steps_per_second",
-        "step_time",
-        "eta_seconds",
-        "eta_between",
-        "host",
-        "version",
-    )
+        "total_steps", "overhead_ratio", "profiles_ratio", "overhead_us_per_step", "dropped",
+        "steps_per_second", "step_time", "eta_seconds", "eta_between", "host", "version",
+    )  # fmt: skip
     assert {name: getattr(found, name) for name in nothing} == dict.fromkeys(nothing)
     assert (found.labels, found.config) == ([], {})
 

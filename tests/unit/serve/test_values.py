@@ -110,8 +110,6 @@ def test_a_setting_that_is_recorded_twice_is_one_column_of_a_sweep(tmp_path: Pat
     sweep = sweep_of(desk, SweepRequest("loss"))
     assert sorted(sweep.keys) == ["lr", "optimizer.groups.0.parameters"]
     assert sorted(one.key for one in sweep.settings) == [
-        "lr",
-        "optimizer.groups.0.lr",
-        "optimizer.groups.0.parameters",
-    ]
+        "lr", "optimizer.groups.0.lr", "optimizer.groups.0.parameters",
+    ]  # fmt: skip
     assert sweep.rows[0].settings == {"lr": 0.01, "optimizer.groups.0.parameters": 0.07}

@@ -138,13 +138,8 @@ def test_metrics_that_units_alone_tell_apart_have_them_in_their_titles():
 
 def test_sorting_does_not_mind_mixed_names():
     assert [chart.id for chart in charts_of(frozenset(["9", "a", "10", "a1", "1a", "²"]))] == [
-        "1a",
-        "9",
-        "10",
-        "a",
-        "a1",
-        "²",
-    ]
+        "1a", "9", "10", "a", "a1", "²",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -200,11 +195,8 @@ def test_metrics_are_called_as_the_hp_plugin_declares(make):
         {"name": "lr", "display_name": "", "description": "", "values": [0.1, 0.2]}
     ]
     assert [each["tag"] for each in log.experiment["metrics"]] == [
-        "epoch_accuracy",
-        "loss",
-        "loss",
-        "speed_ms",
-    ]
+        "epoch_accuracy", "loss", "loss", "speed_ms",
+    ]  # fmt: skip
     found = {chart.id: chart.title for chart in store.charts(log)}
     # Of two names for one chart none is the chart's; without a name it is called by its tag.
     assert found == {"epoch_accuracy": "Accuracy", "loss": "loss", "speed_ms": "speed"}

@@ -165,12 +165,8 @@ def test_memory_snapshot(tmp_path, protocol):
     memory = trace.memory
     assert (trace.format, len(trace), trace.clock) == ("memory_snapshot", 0, "unix")
     assert [MemoryAction(action).name for action in memory.action] == [
-        "SEGMENT_ALLOCATE",
-        "ALLOCATE",
-        "FREE_REQUESTED",
-        "FREE",
-        "OUT_OF_MEMORY",
-    ]
+        "SEGMENT_ALLOCATE", "ALLOCATE", "FREE_REQUESTED", "FREE", "OUT_OF_MEMORY",
+    ]  # fmt: skip
     assert memory.bytes.tolist() == [500, 100, 0, -100, 0]
     # 150 bytes were in use at the end, so 150 were before the history began.
     assert memory.allocated_bytes.tolist() == [150, 250, 250, 150, 150]

@@ -68,11 +68,8 @@ def test_the_cost_of_a_node_is_from_its_first_start_to_its_last_end():
     assert (gpu.device, cpu.device) == ("/device:GPU:0", "/device:CPU:0")
     [a] = gpu.node_stats
     assert (a.all_start_micros, a.op_start_rel_micros, a.op_end_rel_micros, a.all_end_rel_micros) == (
-        10,
-        0,
-        26,
-        26,
-    )
+        10, 0, 26, 26,
+    )  # fmt: skip
     assert [(each.allocator_name, each.total_bytes) for each in a.memory] == [("cuda:0", 4096)]
     assert [(each.slot, each.tensor_description.shape) for each in a.output] == [(0, Shape.of(2, 3))]
     [b] = cpu.node_stats

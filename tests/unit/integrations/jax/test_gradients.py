@@ -270,13 +270,8 @@ def test_layers_take_turns_beside_parameters(tmp_path):
                 step,
             )
     assert levels[::2] == [
-        "full:0/2,0/3",
-        "full:1/2,1/3",
-        "full:0/2,2/3",
-        "full:1/2,0/3",
-        "full:0/2,1/3",
-        "full:1/2,2/3",
-    ]
+        "full:0/2,0/3", "full:1/2,1/3", "full:0/2,2/3", "full:1/2,0/3", "full:0/2,1/3", "full:1/2,2/3",
+    ]  # fmt: skip
     found = numbers(tmp_path)
     assert [sorted(found[f"activations/{name}/max"]) for name in "abc"] == [[0, 6], [2, 8], [4, 10]]
     assert found["activations/a/dead_ratio"] == {0: 1, 6: 1}

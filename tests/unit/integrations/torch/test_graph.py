@@ -81,12 +81,8 @@ def test_what_depends_on_its_data_is_seen_through_hooks(capfd):
     assert not traced.exported
     nodes = {node.name: node for node in traced.nodes}
     assert list(nodes) == [
-        "body/0/Conv2d",
-        "body/1/BatchNorm2d",
-        "body/2/ReLU",
-        "body/3/Dropout",
-        "head/Linear",
-    ]
+        "body/0/Conv2d", "body/1/BatchNorm2d", "body/2/ReLU", "body/3/Dropout", "head/Linear",
+    ]  # fmt: skip
     assert nodes["body/2/ReLU"].inputs == ["body/1/BatchNorm2d"]
     assert {cost.name for cost in traced.costs} == nodes.keys()
     assert all(torch.equal(value, before[name]) for name, value in model.named_buffers())

@@ -80,10 +80,8 @@ def told(rank, line):
 
 def test_who_is_elsewhere_than_most():
     assert [each.elsewhere for each in stuck_ranks([told(0, 9), told(2, 9), told(1, 4)])] == [
-        False,
-        True,
-        False,
-    ]
+        False, True, False,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("lines", [(9, 9, 9), (9, 4), (1, 2, 3, 4), (1, 1, 2, 2)])

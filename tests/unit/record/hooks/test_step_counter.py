@@ -29,13 +29,9 @@ def found(run):
 
 
 TAGS = [
-    "speed/steps_per_second",
-    "speed/examples_per_second",
-    "speed/tokens_per_second",
-    "speed/step_time_max_ms",
-    "speed/data_wait_ratio",
-    "global_step/sec",
-]
+    "speed/steps_per_second", "speed/examples_per_second", "speed/tokens_per_second",
+    "speed/step_time_max_ms", "speed/data_wait_ratio", "global_step/sec",
+]  # fmt: skip
 
 
 def test_a_window_is_recorded_at_its_last_step(fake, time):

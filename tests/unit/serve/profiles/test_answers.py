@@ -162,11 +162,8 @@ def test_an_event_knows_what_launched_it_and_its_like(profile):
     said = describe(profile, first)
     assert (said.previous, said.next) == (None, second)
     assert (said.spread.calls, said.spread.min_ns, said.spread.max_ns, said.spread.median_ns) == (
-        2,
-        100,
-        200,
-        150,
-    )
+        2, 100, 200, 150,
+    )  # fmt: skip
     assert sum(said.spread.counts) == 2
     assert said.bytes is None
     (copy,) = profile.trace.named("copy").tolist()
