@@ -30,7 +30,7 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.steps)
 
-    def part(self, rows: slice | NDArray[np.int64]) -> Chunk:
+    def part(self, rows: slice | NDArray[np.bool_]) -> Chunk:
         """Return some of the points."""
         return Chunk(self.stream, self.steps[rows], self.values[rows], self.walls[rows])
 

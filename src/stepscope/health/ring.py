@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Number = TypeVar("Number", bound=np.generic)
 MAD_TO_SIGMA = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
 SORTED = 64
 """Values up to which sorting takes less time than to look for those in the middle."""
 
 
-class _Last(Generic[Number]):
-    """The last ``size`` numbers.
+class Ring:
+    """The last ``size`` values, or steps, of a series.
+
+    Args:
+        size: Of the ring.
+        kind: Of its numbers; a float holds no step beyond 2^53 exactly.
 
     Attributes:
         count: Numbers taken so far.
     """
 
-    def __init__(self, size: int, kind: type[Number]) -> None:
-        self._room = np.empty(2 * size, kind)
+    def __init__(self, size: int, kind: type[np.generic] = np.float64) -> None:
+        self._room: NDArray[Any] = np.empty(2 * size, kind)
         self._size, self._end = size, 0
         self.count = 0
 
-    def push(self, values: NDArray[Number]) -> None:
+    def push(self, values: NDArray[Any]) -> None:
         """Take numbers, oldest first."""
         self.count += len(values)
         values = values[-self._size :]
@@ -41,23 +44,9 @@ class _Last(Generic[Number]):
         self._end += len(values)
 
     @property
-    def values(self) -> NDArray[Number]:
+    def values(self) -> NDArray[Any]:
         """The numbers, oldest first."""
         return self._room[max(0, self._end - self._size) : self._end]
-
-
-class Ring(_Last[np.float64]):
-    """The last values of a series."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__(size, np.float64)
-
-
-class Steps(_Last[np.int64]):
-    """The last steps of a series, as integers: a float holds no step beyond 2^53 exactly."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__(size, np.int64)
 
 
 def median(values: NDArray[Any] | Sequence[float]) -> float:

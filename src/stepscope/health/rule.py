@@ -9,8 +9,6 @@ from math import inf
 from types import MappingProxyType
 from typing import ClassVar
 
-import numpy as np
-
 from stepscope.errors import UsageError
 from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.context import Context
@@ -184,8 +182,8 @@ class Rule(ABC):
         at: At,
         summary: str,
         values: Mapping[str, float],
-        *,
         severity: Severity | None = None,
+        *,
         about: str = "",
         since_step: int | None = None,
         action: str | None = None,
@@ -295,11 +293,3 @@ def with_also(finding: Finding, name: str) -> Finding:
     if name in finding.also or len(finding.also) >= MOST_LAYERS:
         return finding
     return replace(finding, also=(*finding.also, name))
-
-
-def finite(chunk: Chunk) -> Chunk:
-    """Return the points whose value is finite."""
-    good = np.isfinite(chunk.values)
-    return (
-        chunk if good.all() else Chunk(chunk.stream, chunk.steps[good], chunk.values[good], chunk.walls[good])
-    )

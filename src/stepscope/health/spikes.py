@@ -12,8 +12,7 @@ import numpy as np
 
 from stepscope.health.batch import Chunk
 from stepscope.health.noise import Floats, tail_limit, trailing_median
-from stepscope.health.ring import Ring, Steps, pieces, upper_median
-from stepscope.health.rule import finite
+from stepscope.health.ring import Ring, pieces, upper_median
 
 EVERY = 32
 """Points after which the limits are computed again."""
@@ -101,14 +100,14 @@ class Spikes:
 
     def begin(self) -> None:
         """Begin anew, with another fold, stage or task."""
-        self._before, self._steps = Ring(LOCAL), Steps(LOCAL)
+        self._before, self._steps = Ring(LOCAL), Ring(LOCAL, np.int64)
         self._apart, self._factors = Ring(WINDOW), Ring(WINDOW)
         self._limit = self._factor = inf
         self._level: float | None = None
 
     def take(self, chunk: Chunk) -> list[Mark]:
         """Take points and return the marks among them; values that are not finite do not count."""
-        chunk = finite(chunk)
+        chunk = chunk.part(np.isfinite(chunk.values))
         known = min(LOCAL - min(self._before.count, LOCAL), len(chunk))
         self._push(chunk.part(slice(known)))
         chunk = chunk.part(slice(known, None))
