@@ -164,6 +164,11 @@ class Facts(FactPass):
         return median(means[-min(max(len(means) // 10, 3), 32) :])
 
     @property
+    def beginning(self) -> float:
+        """The level at the beginning: the median of the first five kept means."""
+        return median(self.curve[1][:5])
+
+    @property
     def only(self) -> float | None:
         """The only value that it ever had; None if there were several, or one that is not finite."""
         return self.first if self.least[0] == self.most[0] and self.broken is None else None
@@ -305,20 +310,12 @@ def _levels(values: Floats, places: Sequence[Place]) -> list[tuple[Jump, int]]:
     """Return jumps with their levels, each with the length of lines that shows it best."""
     edges = [0, *(at for _, _, at, _, _ in places), len(values)]
     near = NEAR if len(values) >= FEW else SIDES[0]
-    return [
-        (
-            Jump(
-                at,
-                first,
-                last,
-                median(values[max(edges[place], at - near) : at]),
-                median(values[at : min(edges[place + 2], at + near)]),
-                size,
-            ),
-            length,
-        )
-        for place, (size, length, at, first, last) in enumerate(places)
-    ]
+    jumps: list[tuple[Jump, int]] = []
+    for place, (size, length, at, first, last) in enumerate(places):
+        before = median(values[max(edges[place], at - near) : at])
+        after = median(values[at : min(edges[place + 2], at + near)])
+        jumps.append((Jump(at, first, last, before, after, size), length))
+    return jumps
 
 
 def _borne_out(values: Floats, places: list[Place], louder: Floats, counted: Floats) -> list[Jump]:

@@ -81,11 +81,7 @@ class Monitor:
         self._begun: dict[Stream, tuple[float, int]] = {}
         """Time of the first point of each series, and its place among those that began then."""
         self._latest: dict[Stream, float] = {}
-        self._wanted = {role for rule in self.rules for role in rule.roles} | {
-            "metric",
-            "second_moment",
-            "cpu_wait",
-        }
+        self._wanted = {"metric", "second_moment", "cpu_wait"}.union(*(rule.roles for rule in self.rules))
         self.context, self.origins = Context(), Origins()
         self._facts = RunFacts([rule for rule in self.rules if isinstance(rule, Row)], self.context.restarts)
         for rule in self.rules:

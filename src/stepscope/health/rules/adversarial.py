@@ -48,13 +48,13 @@ class DiscriminatorWon(Row):
         if "adversarial" not in self.context.kinds or own.finite < STRETCHES or own.least[0] < 0:
             return None
         self.judged()
-        limit = self.limits["won"] * _beginning(own)
+        limit = self.limits["won"] * own.beginning
         if not (later_half(own) < limit).all():
             return None
         for other in run.of(known.stream.run, *self.roles, split="train"):
             facts = other.facts
             later = later_half(facts)
-            rose = len(later) and (later > self.limits["lost"] * _beginning(facts)).all()
+            rose = len(later) and (later > self.limits["lost"] * facts.beginning).all()
             if facts.least[0] < 0 or not rose:
                 continue
             text = (
@@ -69,10 +69,6 @@ class DiscriminatorWon(Row):
 def later_half(facts: Facts) -> Floats:
     """Return the medians of the stretches in the second half of a series; empty if it has too few points."""
     return levels(facts, STRETCHES)[STRETCHES // 2 :]
-
-
-def _beginning(facts: Facts) -> float:
-    return median(facts.curve[1][:5])
 
 
 class PosteriorCollapse(Row):

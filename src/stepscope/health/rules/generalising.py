@@ -157,7 +157,7 @@ class EvaluationUnlike(Row):
         facts, training = known.facts, run.training_loss(known.stream.run)
         if training is None or training.facts.finite < 5:
             return None
-        first = max(training.facts.first, median(training.facts.curve[1][:5]))
+        first = max(training.facts.first, training.facts.beginning)
         gain = first - training.facts.level
         if not gain > first / 2 > 0:
             return None
@@ -186,7 +186,7 @@ class EvaluationUnlike(Row):
         evaluated = list(run.of(known.stream.run, "metric", "loss", split="eval"))
         if training is None or facts.finite < NO_GAIN or evaluated[0] is not known:
             return None
-        first = max(training.facts.first, median(training.facts.curve[1][:5]))
+        first = max(training.facts.first, training.facts.beginning)
         if not first - training.facts.level > first / 2 > 0:
             return None
         self.judged()

@@ -188,15 +188,8 @@ class NonFinite(Row):
             self._told[place] = at.stream, text
             if (stream, place.about) in self._open:
                 self._open[at.stream, place.about] = self._open.pop((stream, place.about))
-            self.open(
-                at,
-                text,
-                lead.values,
-                severity=place.severity,
-                about=place.about,
-                since_step=lead.since_step,
-                action=place.action,
-            )
+            about, grade, action, *_ = place
+            self.open(at, text, lead.values, grade, about=about, since_step=lead.since_step, action=action)
         number = self._open.get((self._told[place][0], place.about))
         if number is not None:
             self._put(number, self.joined(self.found[number], known.stream))
