@@ -136,7 +136,7 @@ class Context:
         self._begun = inf
         self._recorded: dict[tuple[str, str], float] = {}
         """When the first series of each run and role began."""
-        self._waits: dict[tuple[str, int | None], tuple[list[float], list[float]]] = {}
+        self._waits: dict[tuple[str, int | None], Noted] = {}
 
     def hear(self, tag: str, wall: float) -> None:
         """Note that a series was recorded, by its first point's time."""
@@ -169,17 +169,9 @@ class Context:
             elif stream.role == "learning_rate":
                 note(self._rates, chunk)
             if stream.split == "eval" and stream.role in ("loss", "metric"):
-                walls, values = self._held.setdefault(stream, ([], []))
-                walls += chunk.walls.tolist()
-                values += chunk.values.tolist()
+                _keep(self._held.setdefault(stream, ([], [])), chunk)
             elif stream.role == "cpu_wait":
-                walls, values = self._waits.setdefault((stream.run, stream.rank), ([], []))
-                walls += chunk.walls.tolist()
-                values += chunk.values.tolist()
-
-    def cuts(self, chunk: Chunk) -> list[tuple[int, bool]]:
-        """Return where a series of the batch starts over, and whether its training does, too."""
-        return self.restarts.cuts(chunk.stream)
+                _keep(self._waits.setdefault((stream.run, stream.rank), ([], [])), chunk)
 
     # --- questions ------------------------------------------------------------------------------------
 
@@ -314,6 +306,11 @@ class Context:
                 return True
         evaluated = (h for s, h in self._losses.items() if s.split == "eval")
         return any(history.improves(-inf, wall) for history in evaluated)
+
+
+def _keep(noted: Noted, chunk: Chunk) -> None:
+    noted[0].extend(chunk.walls.tolist())
+    noted[1].extend(chunk.values.tolist())
 
 
 def _before(table: dict[Stream, Noted], run: str, wall: float) -> Iterator[tuple[list[float], int]]:

@@ -30,6 +30,11 @@ def load_of(name: str) -> tuple[str, str]:
     return ("", name) if match is None else (match[1], match[2])
 
 
+def is_no_expert(layer: str | None) -> bool:
+    """Return whether a layer is of no expert: ``dead-experts`` judges those that no token reaches."""
+    return expert_of(layer) is None
+
+
 @lru_cache(maxsize=1 << 14)
 def is_vector(layer: str | None) -> bool:
     """Return whether a name is that of a bias or of a norm's parameters.

@@ -390,6 +390,8 @@ class Row(Rule):
     splits: ClassVar[tuple[str | None, ...] | None] = None
     """Which parts of the data it judges; None: all."""
 
+    keeps_onset: ClassVar[bool] = False
+    """Whether a finding keeps the step since which it held at first: later looks know less of it."""
     again: ClassVar[bool] = False
     """Whether it tells only what it sees at two looks that follow each other."""
     looks_often: ClassVar[bool] = True
@@ -460,31 +462,18 @@ class Row(Rule):
         if self._about.get(known.stream, seen.about) != seen.about:
             self.close(known.at, about=self._about.pop(known.stream))
         at = seen.at or known.at
-        since = self.holding[known.stream] = min(seen.since_step, at.step)
+        onset = self.holding.get(known.stream) if self.keeps_onset else None
+        since = self.holding[known.stream] = min(seen.since_step if onset is None else onset, at.step)
         at = replace(at, first_step=min(since, at.first_step))
         about = self._about.setdefault(known.stream, seen.about)
-        self.open(
-            at,
-            seen.text,
-            seen.values,
-            severity=seen.severity if seen.cost is None else severity_of(seen.cost),
-            about=about,
-            since_step=since,
-            action=seen.action,
-        )
+        grade = seen.severity if seen.cost is None else severity_of(seen.cost)
+        self.open(at, seen.text, seen.values, grade, about=about, since_step=since, action=seen.action)
 
     def _renew(self, place: int, newest: Finding) -> None:
         """Bring the figures of an open finding up to date: they are of the time since its onset."""
         before = self.found[place]
-        now = replace(
-            before,
-            summary=newest.summary,
-            values=newest.values,
-            since_step=min(newest.since, before.step),
-            severity=newest.severity,
-            action=newest.action,
-        )
-        self._put(place, now)
+        now = replace(before, since_step=min(newest.since, before.step), severity=newest.severity)
+        self._put(place, replace(now, summary=newest.summary, values=newest.values, action=newest.action))
 
 
 class AcrossSeries(Row):
@@ -522,7 +511,7 @@ class AcrossSeries(Row):
 class AcrossLayers(AcrossSeries):
     """A row that compares layers at steps that all have, ``samples`` times in a row, as ``InARow`` does."""
 
-    grouped = True
+    grouped = keeps_onset = True
     fewest_layers: ClassVar[int]
 
     @abstractmethod
@@ -560,8 +549,7 @@ class AcrossLayers(AcrossSeries):
         bad = self.bad(layers, values, run) if wrong else values.astype(bool)
         for at in wrong:
             view = self.told(layers, at, values[:, int(np.flatnonzero(bad[at])[-1])], run)
-            onset = self.holding.get(layers[at].stream, int(steps[since_index(bad[at])]))
-            seen[layers[at].stream] = view._replace(since_step=onset)
+            seen[layers[at].stream] = view._replace(since_step=int(steps[since_index(bad[at])]))
         return seen
 
 
@@ -572,9 +560,14 @@ def _values_at(layers: list[Known], steps: NDArray[np.int64]) -> Floats:
 class InARow(Row):
     """A row on values beyond a limit, ``samples`` times in a row; over once ``calms`` in a row are not."""
 
-    grouped = True
+    grouped = keeps_onset = True
     name: ClassVar[str]
     """Of the value in the evidence; ``{}`` stands for the role."""
+    judges: ClassVar[tuple[Callable[[str | None], bool], ...]] = ()
+    """What has to hold for the name of a layer that it judges."""
+
+    def is_led_by(self, stream: Stream) -> bool:
+        return super().is_led_by(stream) and all(holds(stream.layer) for holds in self.judges)
 
     @abstractmethod
     def bad(self, known: Known, values: Floats) -> NDArray[np.bool_]:
@@ -611,20 +604,15 @@ class InARow(Row):
         if len(means) < count:
             return None
         self.judged()
-        bad = self.bad(known, means)
-        onset = self.holding.get(known.stream)
-        if not (bad[-count:].all() if onset is None else bad[-self.calms(known) :].any()):
+        bad, holds = self.bad(known, means), known.stream in self.holding
+        first = since_index(bad)
+        if not (bad[-self.calms(known) :].any() if holds else bad[-count:].all()):
             return None
-        last = int(np.flatnonzero(bad)[-1])
-        if onset is None:
-            first = since_index(bad)
-            onset = int(steps[first])
-            if self.excused(known, first):
-                return None
-        value = float(means[last])
-        return Seen(
-            self.sentence(known, value), {self.name.format(known.stream.role): value}, onset, self.rank(value)
-        )
+        if not holds and self.excused(known, first):
+            return None
+        value = float(means[np.flatnonzero(bad)[-1]])
+        values = {self.name.format(known.stream.role): value}
+        return Seen(self.sentence(known, value), values, int(steps[first]), self.rank(value))
 
 
 # --- facts that several rows ask for -----------------------------------------------------------------------

@@ -191,7 +191,7 @@ def starts(values, steps, *settings):
     for each in settings:
         known.take(StreamBatch([each]))
     known.take(StreamBatch([loss]))
-    return [index for index, _ in known.cuts(loss)]
+    return [index for index, _ in known.restarts.cuts(loss.stream)]
 
 
 def test_a_series_starts_over_with_its_steps_and_values():

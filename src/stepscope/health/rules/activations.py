@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.health.finding import Severity
-from stepscope.health.layers import expert_of, is_dense_matrix, load_of
+from stepscope.health.layers import expert_of, is_dense_matrix, is_no_expert, load_of
 from stepscope.health.looks import AcrossLayers, InARow, Known, RunFacts, Seen
 from stepscope.health.ring import Floats, median
 from stepscope.health.rule import thresholds
@@ -42,10 +42,7 @@ class DeadRelu(InARow):
         "ReLU or GELU"
     )
     name = "{}_ratio"
-
-    def is_led_by(self, stream: Stream) -> bool:
-        """Return whether it judges a series; experts that no token reaches belong to ``dead-experts``."""
-        return super().is_led_by(stream) and expert_of(stream.layer) is None
+    judges = (is_no_expert,)
 
     def samples(self, known: Known) -> int:
         return self.limit("samples") * (2 if known.stream.role == "zeros" else 1)
@@ -116,10 +113,7 @@ class UpdateRatio(InARow):
         "is small"
     )
     name = "update_ratio"
-
-    def is_led_by(self, stream: Stream) -> bool:
-        """Return whether it judges a series: of matrices, and of no expert."""
-        return super().is_led_by(stream) and is_dense_matrix(stream.layer)
+    judges = (is_dense_matrix,)
 
     def bad(self, known: Known, values: Floats) -> Bad:
         return (values > self.limits["high"]) | ((values > 0) & (values < self.limits["low"]))

@@ -69,7 +69,7 @@ class GradientsNotZeroed(Row):
         if training is None or len(means) < 50 or facts.broken is not None:
             return None
         self.judged()
-        first, level, loss = median(means[:5]), facts.level, training.facts
+        first, level, loss = facts.beginning, facts.level, training.facts
         rises = float((np.diff(means[:50]) > 0).mean())
         worse = loss.level - loss.least[0] > 0.5 * (loss.first - loss.least[0])
         # Of 50 gradients that are alike the sum is 50 times one; what explodes grows by factors.
@@ -106,6 +106,7 @@ class ExplodingGradient(Row):
     unfit = ("adversarial", "reinforcement")
     roles = ("gradient_norm", "loss")
     leads = needs = ("gradient_norm",)
+    keeps_onset = True
     defaults = thresholds(ratio=100)
     applied = dict.fromkeys(CLIPPED, "clip gradients by norm, ")
     action = (
@@ -122,21 +123,17 @@ class ExplodingGradient(Row):
         begin = norms[: max(min(-(-100 // facts.width), len(norms) // 2), RECENT)]
         reference = max(median(begin), median(norms[:RECENT]))
         recent, limit = median(norms[-RECENT:]), self.limits["ratio"] * reference
-        onset = self.holding.get(known.stream)
-        if not 0 < limit * (1.0 if onset is None else 0.5) < recent:
+        holds = known.stream in self.holding
+        if not 0 < limit * (0.5 if holds else 1.0) < recent:
             return None
         grew = since_index(norms > 0.1 * limit)
-        if onset is None:
-            onset = int(steps[grew])
-            if self.context.learns(known.stream.run, float(facts.walls[grew]), known.at.wall):
-                return None
+        if not holds and self.context.learns(known.stream.run, float(facts.walls[grew]), known.at.wall):
+            return None
         text = (
             f"the gradient norm is {number(recent)}, {number(recent / reference)} times the "
             f"{number(reference)} of the start"
         )
-        return Seen(
-            text, {"norm": recent, "reference": reference}, self.holding.get(known.stream, int(steps[grew]))
-        )
+        return Seen(text, {"norm": recent, "reference": reference}, int(steps[grew]))
 
 
 class Clipping(Row):
@@ -160,6 +157,7 @@ class Clipping(Row):
     roles = ("gradient_norm", "clipped_norm", "clipped")
     leads = ("gradient_norm", "clipped")
     unfit = ("adversarial", "reinforcement", "private")
+    keeps_onset = True
     defaults = thresholds(ratio=0.5, calm_ratio=0.4, factor=10)
     action = (
         "clip near the 90th percentile of the unclipped norm, or lower the learning rate: when every step is "
@@ -185,13 +183,11 @@ class Clipping(Row):
             return None
         self.judged()
         share = float(shares[-count:].mean())
-        onset = self.holding.get(stream)
-        if share <= max(self.limits["ratio" if onset is None else "calm_ratio"], least):
+        if share <= max(self.limits["calm_ratio" if stream in self.holding else "ratio"], least):
             return None
         much = "" if least else f" to less than 1/{self.limits['factor']:g} of their norm"
         text = f"{share:.0%} of the last {count * width:,} samples were clipped{much}"
-        since = int(steps[-count:][int((shares[-count:] > 0).argmax())]) if onset is None else onset
-        return Seen(text, {"clipped_ratio": share}, since)
+        return Seen(text, {"clipped_ratio": share}, int(steps[-count:][int((shares[-count:] > 0).argmax())]))
 
     @property
     def missing(self) -> str | None:
@@ -220,6 +216,7 @@ class LossScale(Row):
     severity = "high"
     fewest = "a loss scale"
     roles = ("loss_scale", "skipped")
+    keeps_onset = True
     defaults = thresholds(fall=1024, ratio=0.1, steps=100)
     action = (
         "gradients overflow at every scale: find the first non-finite layer, lower the learning rate, keep "
@@ -238,22 +235,21 @@ class LossScale(Row):
         return (self._scale if known.stream.role == "loss_scale" else self._skipped)(known)
 
     def _scale(self, known: Known) -> Seen | None:
-        facts, onset = known.facts, self.holding.get(known.stream)
-        steps, scales = facts.curve_to_newest
+        steps, scales = known.facts.curve_to_newest
         if not len(scales):
             return None
         settled = _settled(steps, scales)
         shrinks = scales[: settled + 1].min() >= 1
         largest = float(scales[settled:].max() if shrinks else scales.max())
         limit = max(largest / self.limits["fall"], min(1.0, largest))
-        if not scales[-1] < limit * (1 if onset is None else 16):
+        if not scales[-1] < limit * (16 if known.stream in self.holding else 1):
             return None
-        since = int(steps[since_index(scales < limit)]) if onset is None else onset
         text = f"the loss scale fell to {number(scales[-1])} from {number(largest)}"
-        return Seen(text, {"loss_scale": float(scales[-1]), "largest": largest}, since)
+        values = {"loss_scale": float(scales[-1]), "largest": largest}
+        return Seen(text, values, int(steps[since_index(scales < limit)]))
 
     def _skipped(self, known: Known) -> Seen | None:
-        facts, onset = known.facts, self.holding.get(known.stream)
+        facts, holds = known.facts, known.stream in self.holding
         steps, counts = facts.curve
         # While a first scale is looked for, every step is skipped.
         searches = (counts - facts.first >= steps - facts.first_step) & (steps - facts.first_step <= LONGEST)
@@ -261,14 +257,14 @@ class LossScale(Row):
             int(steps[searches.argmin() - 1]) if searches.any() and not searches.all() else facts.first_step
         )
         recent = max(begin, facts.last_step - self.limit("steps"))
-        for first in (recent, begin) if onset is None else (recent,):
+        for first in (recent,) if holds else (recent, begin):
             passed = facts.last_step - first
             ratio = (facts.last - float(at_steps(facts, np.array([first]), 1)[0])) / max(passed, 1)
-            limit = self.limits["ratio"] * (1.0 if onset is None else 0.5)
+            limit = self.limits["ratio"] * (0.5 if holds else 1.0)
             if passed >= self.limits["steps"] and ratio > limit:
                 text = f"{ratio:.0%} of the last {passed} steps were skipped because gradients overflowed"
                 values = {"skipped_ratio": ratio, "skipped": facts.last}
-                return Seen(text, values, first if onset is None else onset)
+                return Seen(text, values, first)
         return None
 
 
@@ -445,10 +441,7 @@ class GradientStopped(InARow):
         "stop_gradient); if it is kept on purpose, take it out of the optimizer, whose decay shrinks it"
     )
     name = "gradient"
-
-    def is_led_by(self, stream: Stream) -> bool:
-        """Return whether it judges a series: of matrices, and of no expert."""
-        return super().is_led_by(stream) and is_dense_matrix(stream.layer)
+    judges = (is_dense_matrix,)
 
     def bad(self, known: Known, values: Floats) -> NDArray[np.bool_]:
         return values <= 0

@@ -249,7 +249,7 @@ class LossNotDecreasing(Row):
         levels, few = curve.levels, curve.few
         low = int(levels.argmin())
         lowest, level = float(levels[low]), float(levels[-1])
-        if level <= limit or (not few and severity_of_rise(self, at) != "high"):
+        if level <= limit or (not few and self._severity(at) != "high"):
             return False
         recent = curve.means[-FEW:] if few else levels[-2:]
         if recent.min() <= lowest or level - lowest <= BACK * taken_back(levels):
@@ -282,7 +282,7 @@ class LossNotDecreasing(Row):
         level, first, low = float(levels[-1]), float(levels[0]), int(levels.argmin())
         onset = self._onset(curve)
         since = self.holding.get(at.stream, int(curve.steps[min(onset + 1, len(curve.steps) - 1)]))
-        more, severity = told_of_rise(self, at, "", float(curve.walls[onset]))
+        more, severity = self._why(at, float(curve.walls[onset]))
         if start.kind == "climbs":
             step = int(curve.steps[int(curve.ends[low]) - (FEW // 2 if curve.few else 0)])
             text = f"the loss rose from {number(levels[low])} at step {step} to {number(level)}{more}"
@@ -292,6 +292,24 @@ class LossNotDecreasing(Row):
         text = f"the loss rose to {number(level)}; the {what} points is {number(first)}{more}"
         return Seen(text, {"first_mean": first, "mean": level}, since, severity)
 
+    def _why(self, at: At, since: float) -> tuple[str, Severity]:
+        """Return what explains a rise since a time, in words, and its severity.
+
+        A setting that went one way meanwhile makes it less severe. If no recorded part of the loss rose, a
+        weight may have changed, or a part that is not recorded.
+        """
+        moved = self.context.restarts.moved(at.stream.run, since, at.wall)
+        if moved is not None:
+            tag, before, now = moved
+            return f"; {tag} went from {number(before)} to {number(now)} meanwhile", "low"
+        if self.context.weights_alone(at.stream.run, since, at.wall):
+            return "; none of its recorded parts rose: their weights, or another part, did", "medium"
+        return "", self._severity(at)
+
+    def _severity(self, at: At) -> Severity:
+        """Return the severity of a loss above where it began, which a growing weight may explain."""
+        return "high" if self.context.unfit(("contrastive", "variational"), at.wall) is None else "medium"
+
     # --- a loss that never falls -----------------------------------------------------------------------
 
     def _unmoved(self, at: At, curve: _Curve, run: RunFacts) -> Seen | None:
@@ -300,7 +318,7 @@ class LossNotDecreasing(Row):
         first = float(curve.levels[0])
         if len(means) < UNMOVED or float(curve.levels.min()) < first - FELL * abs(first):
             return None
-        idle = idle_rate(self, at)
+        idle = self._idle(at)
         signs = idle or self._stands(curve, run) or self._guesses(at, curve, run)
         if signs is None:
             return None
@@ -337,6 +355,13 @@ class LossNotDecreasing(Row):
         how = f"it fell by only {100 * gain:.1g} %, no slower at the end than at first"
         how = how if falls else "it does not fall"
         return "medium", f"; {how}, and no score of the evaluations has changed"
+
+    def _idle(self, at: At) -> tuple[Severity, str] | None:
+        """Return the evidence that no step so far could move the model, however noisy its loss is."""
+        rate, most = (of(at.stream.run, at.wall) for of in (self.context.rate, self.context.largest_rate))
+        if rate is None or max(rate, most or 0.0) > TINY_RATE:
+            return None
+        return "high", f"; the learning rate is {number(rate)}"
 
     def _guesses(self, at: At, curve: _Curve, run: RunFacts) -> tuple[Severity, str] | None:
         """Say that loss and accuracy are those of a classifier that gives all its classes the same chance."""
@@ -376,7 +401,7 @@ class LossNotDecreasing(Row):
             return None
         if count > LAST and not start.kind:
             return None
-        stuck = None if falls else idle_rate(self, at)
+        stuck = None if falls else self._idle(at)
         moves = before - after + 2 * error >= margin and values.min() < values.max()
         if (moves and stuck is None and not start.kind) or self.context.gains(at.wall):
             return None
@@ -437,7 +462,7 @@ class LossNotDecreasing(Row):
         if run.constants(of_run, "weight_norm"):
             return "high", "; no weight norm has changed"
         if 4 < rise < inf and values[len(values) // 2 :].mean() > 1.05 * values[:head].mean():
-            return severity_of_rise(self, at), "; it rises"
+            return self._severity(at), "; it rises"
         if rate is None and count >= CERTAIN and is_still(values, head):
             return "medium", "; it is noise around one level from the first step on"
         return ("medium", "") if count >= LONG else None
@@ -450,34 +475,6 @@ def limit_of(first: float, lowest: float) -> float:
     """Return the level from which on a loss has risen too far from its lowest."""
     lost = lowest + max(LOST * (first - lowest), CLEAR * abs(lowest))
     return min(CLIMBED * lowest, lost) if lowest > 0 else lost
-
-
-def told_of_rise(rule: Row, at: At, text: str, since: float) -> tuple[str, Severity]:
-    """Return the sentence on a rise since a time, and its severity.
-
-    A setting that went one way meanwhile makes it less severe. If no recorded part of the loss rose, a
-    weight may have changed, or a part that is not recorded.
-    """
-    moved = rule.context.restarts.moved(at.stream.run, since, at.wall)
-    if moved is not None:
-        tag, before, now = moved
-        return f"{text}; {tag} went from {number(before)} to {number(now)} meanwhile", "low"
-    if rule.context.weights_alone(at.stream.run, since, at.wall):
-        return f"{text}; none of its recorded parts rose: their weights, or another part, did", "medium"
-    return text, severity_of_rise(rule, at)
-
-
-def idle_rate(rule: Row, at: At) -> tuple[Severity, str] | None:
-    """Return the evidence that no step so far could move the model, however noisy its loss is."""
-    rate, most = rule.context.rate(at.stream.run, at.wall), rule.context.largest_rate(at.stream.run, at.wall)
-    if rate is None or max(rate, most or 0.0) > TINY_RATE:
-        return None
-    return "high", f"; the learning rate is {number(rate)}"
-
-
-def severity_of_rise(rule: Row, at: At) -> Severity:
-    """Return the severity of a loss above where it began, which a growing weight may explain."""
-    return "high" if rule.context.unfit(("contrastive", "variational"), at.wall) is None else "medium"
 
 
 def _warming(values: Floats) -> int:

@@ -40,7 +40,7 @@ class MemoryCreep(Row):
     title = "Memory creeps up"
     fewest = "60 samples"
     roles = ("memory",)
-    again = True
+    again = keeps_onset = True
     defaults = thresholds(quarter=0.005, growth=0.05, least_mib=16)
     action = (
         "look for what is kept per step: losses kept in a list as tensors, growing caches, metrics never "
@@ -71,11 +71,7 @@ class MemoryCreep(Row):
                 grown = f"memory grew from {size(parts[0])} to {size(parts[3])} in {took:,} steps"
                 values = {"first_bytes": parts[0], "last_bytes": parts[3]}
                 values["bytes_per_step"] = (parts[3] - parts[0]) / took
-                return Seen(
-                    f"{grown} and is still growing",
-                    values,
-                    self.holding.get(known.stream, int(steps[-count])),
-                )
+                return Seen(f"{grown} and is still growing", values, int(steps[-count]))
             count = min(2 * count, len(means)) if count < len(means) else count + 1
         return None
 

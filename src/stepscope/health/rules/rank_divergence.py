@@ -80,8 +80,6 @@ class RankDivergence(Rule):
         """Add up each rank's points; judge a block when every rank is past it."""
         chunks = [c for c in batch.of(self.roles) if c.stream.rank is not None and c.stream.split != "eval"]
         self._ranks.update(chunk.stream.rank for chunk in chunks if chunk.stream.rank is not None)
-        if len(self._ranks) < 2 and len(chunks) <= 1 and not chunks:
-            return
         for stream, step, value, wall in StreamBatch(chunks).points(self.roles):
             self._point(stream, step, value, wall)
 

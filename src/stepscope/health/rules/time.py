@@ -335,6 +335,7 @@ class GpuUnderused(Row):
     severity = "low"
     fewest = "72 samples"
     roles = ("gpu",)
+    keeps_onset = True
     defaults = thresholds(high=0.7, low=0.1)
     applied = dict.fromkeys(("mixed precision", "loss_scale"), "mixed precision, ")
     action = (
@@ -359,8 +360,7 @@ class GpuUnderused(Row):
             if high < self.limits["high"]
             else f"{layer} is used unevenly: between {low:.0%} and {high:.0%}"
         )
-        since = self.holding.get(known.stream, int(steps[-count]))
-        return Seen(text, {"p5": low, "p95": high}, since)
+        return Seen(text, {"p5": low, "p95": high}, int(steps[-count]))
 
 
 class Bottleneck(Row):
@@ -374,6 +374,7 @@ class Bottleneck(Row):
     """
 
     fewest = "60 samples of a GPU and of the host"
+    keeps_onset = True
     words: ClassVar[str]
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
@@ -396,8 +397,7 @@ class Bottleneck(Row):
             return None
         text = f"in {share_of:.0%} of the last {count} samples a GPU idles while {self.words}"
         values = {"share": share_of, "gpu": float(idlest[-1]), "busy": float(busy[-1])}
-        since = self.holding.get(stream, int(steps[-count:][int(bad.argmax())]))
-        return Seen(text, values, since, cost=float(idles.mean()))
+        return Seen(text, values, int(steps[-count:][int(bad.argmax())]), cost=float(idles.mean()))
 
 
 class CpuBottleneck(Bottleneck):

@@ -98,7 +98,7 @@ class UnchangedTensor(InARow):
             return None
         if any(RANKING[other.stream.role] > RANKING[role] for other in self._of_layer(known, run, *RANKING)):
             return None
-        if role == "weight_norm" and known.stream not in self.holding:
+        if role == "weight_norm":
             seen = seen._replace(since_step=facts.constant_since)
         return seen._replace(severity="medium") if role == "left_out" else seen
 
