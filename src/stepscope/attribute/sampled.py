@@ -449,12 +449,13 @@ class Sampled:
             line: The line.
             calls: The function that it called.
         """
-        objects = [
-            one
+        # Captures may spell a line in several ways, each of which has the same objects.
+        keys = dict.fromkeys(
+            f"{text.partition('): ')[0]})"
             for text in self.samples.frames
             if line_of(self._frames.shown(text)) == line
-            for one in self.samples.made.get(f"{text.partition('): ')[0]})", ())
-        ]
+        )
+        objects = list(dict.fromkeys(one for key in keys for one in self.samples.made.get(key, ())))
         return [one for one in objects if one.name in (calls, calls.rpartition(".")[0])] or objects
 
     def line_of(self, frame: str) -> SourceLine | None:

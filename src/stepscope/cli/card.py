@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.cli.glance import newest_of_run
+from stepscope.cli.causes import causes_of
 from stepscope.errors import StepscopeError
 from stepscope.events.rank_file import unrecorded_text
 from stepscope.files import json_object
@@ -33,7 +32,6 @@ from stepscope.record.card import (
 from stepscope.record.waits import CPU_WAIT, waited_s
 from stepscope.serve.health import report_of
 from stepscope.store import Log
-from stepscope.store.captures import Capture, beside, summary_of
 from stepscope.store.lines import spent_s, windows_of_run
 from stepscope.store.ranks import STAGES, Ranks
 from stepscope.text import counted
@@ -42,8 +40,8 @@ if TYPE_CHECKING:
     from stepscope.store.run import StoredRun
 
 MAX_BYTES = 1 << 20
-CAUSES_SECS, LOOK_SECS = 30.0, 0.05
-"""How long the card waits for the analysis of the last profile, and how often it looks."""
+CAUSES_SECS = 30.0
+"""How long the card waits for the analysis of the last profile."""
 ISOLATED = ("-E", "-I", "-S")
 """Options of Python with which it does not look for us."""
 
@@ -124,54 +122,10 @@ def _waited_s(run: StoredRun) -> float:
     )
 
 
-@dataclass(frozen=True)
-class Cause:
-    """A finding of the newest profile of a run, as the card shows it."""
-
-    severity: str
-    summary: str
-    action: str
-    stack: tuple[str, ...]
-
-
-def _causes(directory: Path) -> tuple[list[Cause], list[str]]:
-    """Return what the newest profile of a run says of its causes, and why it says nothing.
-
-    The profile is analysed by a process of its own, which the end of the program may leave at work.
-    """
-    path, _ = newest_of_run(str(directory))
-    if path == str(directory):
-        return [], ["the causes: no steps were profiled; the program ended before"]
-    facts = max((Capture(capture) for capture in beside(directory)), key=lambda capture: capture.order).facts
-    until = time.monotonic() + CAUSES_SECS
-    while (summary := summary_of(facts, directory)) is None and time.monotonic() < until:
-        time.sleep(LOOK_SECS)
-    if summary is None:
-        return [], [f"the causes: the profile is not analysed yet; stepscope advise {shlex.quote(path)}"]
-    advice = [finding for finding in summary.get("advice") or () if isinstance(finding, dict)]
-    costly = [
-        finding
-        for finding in advice
-        if finding.get("gain_ratio") is not None or finding.get("severity") != "info"
-    ]
-    if not costly:
-        return [], [f"the causes: {summary.get('verdict') or 'the profile names none'}"]
-    return [
-        Cause(str(finding["severity"]), str(finding["summary"]), str(finding["action"]), _place_of(finding))
-        for finding in costly
-    ], []
-
-
-def _place_of(finding: dict[str, Any]) -> tuple[str, ...]:
-    place = finding.get("place") or {}
-    file, line = place.get("file"), place.get("line")
-    return (f"{Path(str(file)).name}:{line}",) if file and line else ()
-
-
 def _card_of(
     directory: Path, ends: _Ends, started: float, lasted: float, printed: Sequence[str], *, profiled: bool
 ) -> Card:
-    causes, missing = _causes(directory) if profiled else ([], [])
+    causes = causes_of(directory, patience_s=CAUSES_SECS) if profiled else None
     with Log(directory, cache=False) as log:
         log.refresh()
         run = log.runs()[0] if log.runs() else None
@@ -180,6 +134,13 @@ def _card_of(
         report = None if run is None else report_of(log, run)
         best = [] if run is None else _best(run, str(directory))
         waited = 0.0 if run is None else _waited_s(run)
+    findings = report.verdict.findings if report else []
+    missing = []
+    if causes is not None:
+        findings = causes.untold(findings)
+        missing += [f"the causes: {causes.lacking}"] if causes.lacking else []
+    elif profiled:
+        missing.append("the causes: no steps were profiled; the program ended before")
     ranks = Ranks(str(directory))
     steps, unknown = _times(ranks)
     members = ranks.members()
@@ -199,7 +160,7 @@ def _card_of(
         slowest_s=steps.slowest_s,
         slowest_step=steps.slowest_step,
         parts_s=steps.parts_of(lasted, started),
-        findings=by_cost([*causes, *(report.verdict.findings if report else ())]),
+        findings=by_cost([*(causes.found if causes else ()), *findings]),
         health=report.outcome if report else "",
         covered=report.coverage if report else (),
         lines_s=lines_s,

@@ -67,17 +67,24 @@ def advise_log(log: Log, arguments: argparse.Namespace) -> Output:
         UsageError: A rule, threshold, role or option that cannot be right.
         UnknownRunError: No such run.
     """
+    from stepscope.cli.causes import causes_of
+    from stepscope.serve.captures import directory_of
     from stepscope.serve.health import report_of
 
     rules, roles = choice_of(arguments.set), pairs(arguments.role, "--role TAG=WORDS")
     with log:
         wanted = wanted_runs(log, arguments)
         reports = [report_of(log, run, attempt=arguments.attempt, rules=rules, roles=roles) for run in wanted]
+        causes = [None if arguments.attempt else causes_of(directory_of(log, run.name)) for run in wanted]
     texts = [
         report.text(see="" if arguments.verbose else evidence_of(arguments.path, report.run))
-        for report in reports
+        + ("" if cause is None else "\n".join([*cause.lines, ""]))
+        for report, cause in zip(reports, causes, strict=True)
     ]
-    return Output("\n".join(texts), facts_of(reports))
+    facts = facts_of(reports)
+    for run, cause in zip(facts["runs"], causes, strict=True):
+        run["profile"] = cause and {"path": cause.path, "findings": cause.advice, "lacking": cause.lacking}
+    return Output("\n".join(texts), facts)
 
 
 def evidence_of(path: str, run: str) -> str:
