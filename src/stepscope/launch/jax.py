@@ -1,11 +1,16 @@
-"""JAX: the compiled function that is called again and again with what it returned before is the step."""
+"""JAX: the steps are the calls of the function that computes gradients, with weights that are new.
+
+Either a compiled function gets what it returned before, as one that makes the update as well does, or a
+function of gradients gets other arrays where it takes those whose gradients it returns. Further calls with
+the same weights add up gradients, and belong to one step.
+"""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
 from time import perf_counter, time
 from types import ModuleType
 from typing import Any
@@ -16,13 +21,75 @@ from stepscope.launch.loop import NO_LOADER, Loop
 from stepscope.launch.process import process
 
 MAX_LEAVES = 8
-"""Outputs of a call that are looked for among the inputs of the next."""
+"""Arrays of a call that are compared with those of the next."""
+MAX_WRAPS = 8
+"""Transformations of a function that are looked through."""
 LOOPS = ("scan", "fori_loop", "while_loop")
 WITHIN = "the updates within a step: a step is one call of {}, which loops over gradients"
 
 
+class Followed:
+    """A function whose calls are followed. One that is made anew for each call is the same as before.
+
+    Attributes:
+        name: Its name.
+        differentiates: Whether it computes gradients.
+        differentiates_in_loop: Whether it does so in a loop of ``jax.lax``.
+        calls: How often it was called since it was made the last time ...
+        called: ... and when the last call began.
+        ended: When the last call ended that followed an update.
+        first: When the first call began.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.differentiates = self.differentiates_in_loop = False
+        self.counted = False
+        self.calls, self.called = 0, -1.0
+        self.ended = self.first = -1.0
+        self.compiled_s = 0.0
+        self._returned: list[weakref.ref[Any]] = []
+        self._weights: list[tuple[int, weakref.ref[Any]]] = []
+        """Inputs whose gradients it returns: their places among all, and the arrays that were there last."""
+
+    def goes_on(self, inputs: list[Any]) -> bool | None:
+        """Return whether a call follows an update: None if its weights are those of the call before."""
+        returned = {id(array) for ref in self._returned if (array := ref()) is not None}
+        if any(id(leaf) in returned for leaf in inputs):
+            return True
+        if not self.differentiates or not self._weights or self._weights[-1][0] >= len(inputs):
+            return False
+        return any(ref() is not inputs[place] for place, ref in self._weights) or None
+
+    def remember(self, inputs: list[Any], outputs: list[Any]) -> None:
+        """Take the arrays of a call."""
+        self._returned = references(outputs[:MAX_LEAVES])
+        if self.differentiates and not self._weights:
+            sized = {_form(leaf) for leaf in outputs}
+            places = [place for place, leaf in enumerate(inputs) if _form(leaf) in sized][:MAX_LEAVES]
+        else:
+            places = [place for place, _ in self._weights]
+        arrays = references(inputs[place] for place in places)
+        self._weights = list(zip(places, arrays, strict=False)) if len(arrays) == len(places) else []
+
+
+def references(leaves: Iterable[Any]) -> list[weakref.ref[Any]]:
+    """Return weak references to arrays, up to the first leaf that is none."""
+    made: list[weakref.ref[Any]] = []
+    with suppress(TypeError):  # a Python number
+        made.extend(map(weakref.ref, leaves))
+    return made
+
+
+def _form(leaf: Any) -> tuple[Any, ...] | None:
+    """Return shape and type of an array of JAX, by which gradients are those of weights; None of others."""
+    if not hasattr(leaf, "sharding"):  # NumPy's arrays are batches
+        return None
+    return (*leaf.shape, leaf.dtype)
+
+
 class Candidates:
-    """Which compiled function takes the steps: one that differentiates, or that follows one that does.
+    """Which function takes the steps: one that differentiates, or that follows one that does.
 
     Attributes:
         inside: The function that is being called, while it is traced.
@@ -34,13 +101,43 @@ class Candidates:
     def __init__(self, jax: ModuleType) -> None:
         self.loop = Loop(process)
         self.leaves = jax.tree_util.tree_leaves
-        self.inside: Compiled | None = None
+        self.tracer = jax.core.Tracer
+        self.inside: Followed | None = None
         self.loops = 0
         self.differentiates = False
-        self.leader: Compiled | None = None
+        self.leader: Followed | None = None
+        self._known: dict[object, Followed] = {}
 
-    def takes(self, function: Compiled) -> bool:
-        """Return whether a function whose outputs have come back as inputs takes the steps."""
+    def traced(self, inputs: Any) -> bool:
+        """Return whether a call is part of another that is not followed, such as one of ``vmap``."""
+        return any(isinstance(leaf, self.tracer) for leaf in self.leaves(inputs))
+
+    def follow(self, function: Any, made: float) -> Followed:
+        """Return what is known of a function that is called for the first time.
+
+        If another of the same code was called once before this one was made, the program makes it anew for
+        each call, and both are one.
+
+        Args:
+            function: It.
+            made: When it was made.
+        """
+        name, made_of = getattr(function, "__name__", "the compiled function"), []
+        for _ in range(MAX_WRAPS):
+            inner = function.func if isinstance(function, partial) else getattr(function, "__wrapped__", None)
+            if inner is None:
+                break
+            made_of.append(type(function))
+            function = inner
+        key = (*made_of, getattr(function, "__code__", type(function)))
+        known = self._known.get(key)
+        if known is None or known.calls != 1 or known.called > made:
+            known = self._known[key] = Followed(name)
+        known.calls = 0
+        return known
+
+    def takes(self, function: Followed) -> bool:
+        """Return whether a function that is called again after an update takes the steps."""
         leader = self.leader
         if leader is function:
             return True
@@ -51,6 +148,35 @@ class Candidates:
             return True
         return False
 
+    def called(self, function: Followed, call: Callable[..., Any], arguments: Any, options: Any) -> Any:
+        """Call a function of the program's, and count the step that it takes."""
+        begun = perf_counter()
+        function.calls, function.called = function.calls + 1, begun
+        inputs = self.leaves((arguments, options))
+        goes_on = function.goes_on(inputs)
+        self.inside = function
+        try:
+            result = call(*arguments, **options)
+        finally:
+            self.inside = None
+        ended = perf_counter()
+        if goes_on and self.takes(function):
+            if not function.counted:
+                function.counted = True
+                process.say(NO_LOADER)
+                if function.differentiates_in_loop:
+                    process.say(WITHIN.format(function.name))
+                self.loop.step(function.first, function.ended, function.compiled_s)
+                # The first call is known as a step only now.
+                process.record(printed.told.of_first_step(time() - (perf_counter() - function.ended)))
+            self.loop.step(function.ended, ended, compilations.take())
+        if goes_on is False:
+            function.first, function.compiled_s = begun, compilations.take()
+        if goes_on is not None:
+            function.ended = ended
+        function.remember(inputs, self.leaves(result))
+        return result
+
 
 class Compiled:
     """A compiled function; everything but its call is that of the original."""
@@ -58,11 +184,8 @@ class Compiled:
     def __init__(self, function: Any, candidates: Candidates) -> None:
         self.__wrapped__ = function
         self._candidates = candidates
-        self._returned: list[weakref.ref[Any]] = []
-        self._ended = self._first = -1.0
-        self._compiled_s = 0.0
-        self.differentiates = self.differentiates_in_loop = False
-        self._counted = False
+        self._followed: Followed | None = None
+        self._made = perf_counter()
         for name in ("__name__", "__qualname__", "__doc__", "__module__"):
             if hasattr(function, name):
                 setattr(self, name, getattr(function, name))
@@ -75,42 +198,11 @@ class Compiled:
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         candidates = self._candidates
-        outer = candidates.inside
-        if outer is not None or process.led or process.off:  # called by another, or by a trainer
+        if candidates.inside is not None or process.led or process.off:  # called by another, or by a trainer
             return self.__wrapped__(*arguments, **options)
-        begun = perf_counter()
-        comes_back = self._comes_back(arguments, options) if self._returned else False
-        candidates.inside = self
-        try:
-            result = self.__wrapped__(*arguments, **options)
-        finally:
-            candidates.inside = None
-        ended = perf_counter()
-        if comes_back and candidates.takes(self):
-            if not self._counted:
-                self._counted = True
-                process.say(NO_LOADER)
-                if self.differentiates_in_loop:
-                    process.say(WITHIN.format(getattr(self, "__name__", "the compiled function")))
-                candidates.loop.step(self._first, self._ended, self._compiled_s)
-                # The first call is known as a step only now.
-                process.record(printed.told.of_first_step(time() - (perf_counter() - self._ended)))
-            candidates.loop.step(self._ended, ended, compilations.take())
-        if not comes_back:
-            self._first, self._compiled_s = begun, compilations.take()
-        self._ended = ended
-        self._remember(result)
-        return result
-
-    def _comes_back(self, arguments: Any, options: Any) -> bool:
-        returned = {id(array) for ref in self._returned if (array := ref()) is not None}
-        return any(id(leaf) in returned for leaf in self._candidates.leaves((arguments, options)))
-
-    def _remember(self, result: Any) -> None:
-        self._returned = []
-        with suppress(TypeError):  # a Python number after the arrays
-            for leaf in self._candidates.leaves(result)[:MAX_LEAVES]:
-                self._returned.append(weakref.ref(leaf))
+        if self._followed is None:
+            self._followed = candidates.follow(self.__wrapped__, self._made)
+        return candidates.called(self._followed, self.__wrapped__, arguments, options)
 
 
 class _Bound:
@@ -163,19 +255,30 @@ def _looped(loop: Callable[..., Any], candidates: Candidates) -> Callable[..., A
 
 
 def _noted(transform: Callable[..., Any], candidates: Candidates) -> Callable[..., Any]:
-    """Return a transformation that notes in which compiled function it is traced."""
+    """Return a transformation that notes in which compiled function it is traced.
+
+    If none is, its own calls are followed.
+    """
 
     def differentiate(*arguments: Any, **options: Any) -> Any:
         function = transform(*arguments, **options)
+        followed: Followed | None = None
+        made = perf_counter()
 
+        @wraps(function)
         def call(*inputs: Any, **named: Any) -> Any:
+            nonlocal followed
             candidates.differentiates = True
-            if candidates.inside is not None:
-                candidates.inside.differentiates = True
-                candidates.inside.differentiates_in_loop |= candidates.loops > 0
+            outer = candidates.inside
+            if outer is None and not process.led and not process.off and not candidates.traced(inputs):
+                followed = followed or candidates.follow(function, made)
+                followed.differentiates = True
+                return candidates.called(followed, function, inputs, named)
+            if outer is not None:
+                outer.differentiates = True
+                outer.differentiates_in_loop |= candidates.loops > 0
             return function(*inputs, **named)
 
-        call.__wrapped__ = function  # type: ignore[attr-defined]
         return call
 
     differentiate.__wrapped__ = transform  # type: ignore[attr-defined]

@@ -28,7 +28,14 @@ def captured(run, advice=None, step=5):
     folder.mkdir(parents=True, exist_ok=True)
     trace, summary = f"profiles/{name}.json", f"profiles/{name}.summary.json"
     (run / trace).write_text("{}")
-    facts = {"rank": 0, "name": name, "steps": [step], "wall": 100.0 + step, "path": trace, "summary": summary}
+    facts = {
+        "rank": 0,
+        "name": name,
+        "steps": [step],
+        "wall": 100.0 + step,
+        "path": trace,
+        "summary": summary,
+    }
     (folder / f"{name}.profile.json").write_text(json.dumps(facts))
     if advice is not None:
         (run / summary).write_text(json.dumps({"advice": advice, "verdict": "no known cause above 3 %"}))
