@@ -1,4 +1,4 @@
-"""What the newest profile of a run says of its causes, for the card and for ``stepscope advise``."""
+"""Causes from the newest profile of a run, for the card and for ``stepscope advise``."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ class Causes:
         return [*lines, f"       {see}"]
 
     def untold(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Return the findings of a run without those that say what a cause of the profile says, too."""
+        """Return the findings of a run without those that a cause of the profile repeats."""
         rules = {cause.rule for cause in self.found if cause.severity != "info"}
         return [finding for finding in findings if rules.isdisjoint(in_profile(finding))]
 
 
 def causes_of(directory: Path, *, patience_s: float = 0.0) -> Causes | None:
-    """Return what the newest profile of a run says of its causes; None if it has no profile.
+    """Return the causes in the newest profile of a run; None if it has no profile.
 
     The profile is analysed by a process of its own, which the end of the program may leave at work.
 

@@ -1,4 +1,4 @@
-"""What the newest profile of a run says of its causes, beside what its series say."""
+"""Causes from the newest profile of a run, beside findings about its series."""
 
 from __future__ import annotations
 
