@@ -204,7 +204,7 @@ class Known:
 
     @property
     def comes(self) -> float:
-        """The time of the next point that is held; infinity if there is none."""
+        """The time of the next held point, or infinity."""
         return inf if self._chunk is None else float(self._chunk.walls[self._done])
 
 
@@ -564,7 +564,7 @@ class InARow(Row):
     name: ClassVar[str]
     """Of the value in the evidence; ``{}`` stands for the role."""
     judges: ClassVar[tuple[Callable[[str | None], bool], ...]] = ()
-    """What has to hold for the name of a layer that it judges."""
+    """A condition on the names of the layers that it judges."""
 
     def is_led_by(self, stream: Stream) -> bool:
         return super().is_led_by(stream) and all(holds(stream.layer) for holds in self.judges)
