@@ -74,7 +74,7 @@ class Followed:
 
 
 def references(leaves: Iterable[Any]) -> list[weakref.ref[Any]]:
-    """Return weak references to arrays, up to the first leaf that is none."""
+    """Return weak references to arrays, up to the first leaf of another type."""
     made: list[weakref.ref[Any]] = []
     with suppress(TypeError):  # a Python number
         made.extend(map(weakref.ref, leaves))
