@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf, isfinite
 
 from stepscope.health.batch import StreamBatch
 from stepscope.health.gate import AlarmGate
+from stepscope.health.ring import median
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream, without_rank
 from stepscope.text import number
@@ -121,8 +122,7 @@ class RankDivergence(Rule):
         }
         if job.first is None and len(means) > 1:
             job.first = place
-        ordered = sorted(means.values())
-        middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2 if ordered else 0.0
+        middle = median(list(means.values())) if means else 0.0
         others_finite = sum(not block.bad for block in ranks.values()) * 2 >= len(ranks)
         for stream, block in ranks.items():
             mean = means.get(stream, middle if block.count else inf)
@@ -131,32 +131,23 @@ class RankDivergence(Rule):
             nonfinite = block.bad > 0 and others_finite
             far = abs(mean - middle) * (2 if len(means) == 2 else 1) > limit
             bad = nonfinite or (not block.bad and self._together and far)
-            gate = job.gates.setdefault(
-                stream, AlarmGate(opens=self.limit("blocks"), closes=self.limit("blocks"))
-            )
+            blocks = self.limit("blocks")
+            gate = job.gates.setdefault(stream, AlarmGate(opens=blocks, closes=blocks))
             change = gate.see(bad, place)
-            here = At(stream, at.step, at.wall, min(block.first_step, at.step))
+            since = min(block.first_step, at.step)
             if change == "close":
-                self.close(here)
+                self.close(At(stream, at.step, at.wall, since))
             elif change == "open":
                 others = "that of the other" if len(means) == 2 else "the median rank's"
                 usual = 2 * middle - mean if len(means) == 2 else middle
                 begins = ", from the first steps on" if gate.since == job.first else ""
                 text = f"is {number(mean)} on average, {others} {number(usual)}{begins}"
-                since = min(gate.since * self.limit("block"), here.first_step)
-                self._tell(
-                    replace(here, first_step=since),
-                    block,
-                    text,
-                    {"mean": mean, "median": middle, "limit": limit},
-                )
-
-    def _tell(self, at: At, block: _RankBlock, text: str, values: dict[str, float]) -> None:
-        if block.bad:
-            text = f"is not finite in {block.bad} of its last steps; on the others it is"
-        of_rank = f"{without_rank(at.stream.tag)} of rank {at.stream.rank}"
-        numbers = {**values, "nonfinite": block.bad}
-        self.open(at, f"{of_rank} {text}", numbers, since_step=at.first_step)
+                if block.bad:
+                    text = f"is not finite in {block.bad} of its last steps; on the others it is"
+                since = min(gate.since * self.limit("block"), since)
+                values = {"mean": mean, "median": middle, "limit": limit, "nonfinite": block.bad}
+                text = f"{without_rank(stream.tag)} of rank {stream.rank} {text}"
+                self.open(At(stream, at.step, at.wall, since), text, values, since_step=since)
 
     @property
     def missing(self) -> str | None:
