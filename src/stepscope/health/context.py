@@ -102,11 +102,6 @@ class History:
         noise = float(np.hypot(first.std(), second.std())) / len(second) ** 0.5
         return bool(first.mean() - second.mean() > max(2 * noise, 0.01 * abs(float(first.mean()))))
 
-    def newest(self, until: float) -> float | None:
-        """Return the mean of the last block that ended before a time."""
-        end = bisect_left(self.walls, until)
-        return self.means[end - 1] if end else None
-
     def is_known(self, since: float, until: float) -> bool:
         """Return whether there are blocks before and after a time."""
         begin = bisect_left(self.walls, since)
@@ -249,11 +244,6 @@ class Context:
         """Return whether a training loss is known in a stretch of time, and none fell in it."""
         falls = [history.falls_within(since, until) for history in self._trained(run)]
         return False in falls and True not in falls
-
-    def is_zero(self, run: str, wall: float) -> bool:
-        """Return whether the newest block of a training loss before a time is 0, or none is recorded."""
-        newest = [h.newest(wall) for h in self._trained(run)]
-        return all(value is None or value == 0 for value in newest)
 
     def _trained(self, run: str) -> list[History]:
         return [

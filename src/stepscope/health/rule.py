@@ -44,15 +44,10 @@ class At:
     first_step: int
 
     @classmethod
-    def row(cls, chunk: Chunk, index: int, first_step: int | None = None) -> At:
+    def row(cls, chunk: Chunk, index: int) -> At:
         """Return the place of one point."""
         step = int(chunk.steps[index])
-        return cls(
-            chunk.stream,
-            step,
-            float(chunk.walls[index]),
-            step if first_step is None else min(first_step, step),
-        )
+        return cls(chunk.stream, step, float(chunk.walls[index]), step)
 
 
 class Rule(ABC):

@@ -301,6 +301,7 @@ class VanishingGradient(AcrossLayers):
     roles = ("layer_gradient", "update_ratio", "gradient_norm")
     leads = ("layer_gradient", "gradient_norm")
     needs = ("layer_gradient",)
+    beside = ("loss",)
     defaults = thresholds(ratio=1e-5, update=1e-6, samples=10)
     action = (
         "use ReLU or GELU instead of sigmoid and tanh, residual connections or normalization, and He or "
@@ -318,7 +319,7 @@ class VanishingGradient(AcrossLayers):
     def judge(self, known: Known, run: RunFacts) -> None:
         """Judge the layers together, and the norm of the whole gradient by itself."""
         if known.stream.role == "gradient_norm":
-            self.tell(known, self._whole(known))
+            self.tell(known, self._whole(known, run))
         else:
             super().judge(known, run)
 
@@ -343,7 +344,7 @@ class VanishingGradient(AcrossLayers):
         """Return the newest update ratio of each layer."""
         return {other.stream.layer: other.facts.last for other in run.beside(known, "update_ratio")}
 
-    def _whole(self, known: Known) -> Seen | None:
+    def _whole(self, known: Known, run: RunFacts) -> Seen | None:
         """Look at the norm of the whole gradient; ``loss-not-decreasing`` judges one that was always 0."""
         facts, context, of_run, now = known.facts, self.context, known.stream.run, known.at.wall
         steps, _ = facts.curve
@@ -353,7 +354,8 @@ class VanishingGradient(AcrossLayers):
         if known.stream not in self.holding:
             since = float(facts.walls[np.searchsorted(steps, facts.constant_since) :][:1].sum())
             few = zeros < 4 * self.limit("samples") or context.unfit(("adversarial", "reinforcement"), now)
-            if few or context.is_zero(of_run, now) or not context.stands(of_run, since, now):
+            is_zero = all(one.facts.last == 0 for one in run.of(of_run, "loss", split="train"))
+            if few or is_zero or not context.stands(of_run, since, now):
                 return None
         text = f"the norm of the whole gradient has been 0 for {zeros:,} points: nothing is learnt"
         return Seen(text, {"norm": facts.last}, facts.constant_since, "high", NO_GRADIENT)
