@@ -223,21 +223,26 @@ def install(jax: ModuleType) -> None:
     printed.install()
     compiling.install(jax)
     candidates = Candidates(jax)
-    compiled = jax.jit
-
-    def jit(*arguments: Any, **options: Any) -> Any:
-        made = compiled(*arguments, **options)
-        if arguments or "fun" in options:
-            return Compiled(made, candidates)
-        return lambda function: Compiled(made(function), candidates)
-
-    jit.__wrapped__ = compiled  # type: ignore[attr-defined]
-    jit.__doc__ = compiled.__doc__
-    jax.__dict__["jit"] = jit
+    for name in ("jit", "pmap"):
+        jax.__dict__[name] = _compiling(getattr(jax, name), candidates)
     for name in ("grad", "value_and_grad"):
         setattr(jax, name, _noted(getattr(jax, name), candidates))
     for name in LOOPS:
         setattr(jax.lax, name, _looped(getattr(jax.lax, name), candidates))
+
+
+def _compiling(transform: Callable[..., Any], candidates: Candidates) -> Callable[..., Any]:
+    """Return a transformation whose functions are followed."""
+
+    def compiling(*arguments: Any, **options: Any) -> Any:
+        made = transform(*arguments, **options)
+        if arguments or "fun" in options:
+            return Compiled(made, candidates)
+        return lambda function: Compiled(made(function), candidates)
+
+    compiling.__wrapped__ = transform  # type: ignore[attr-defined]
+    compiling.__doc__ = transform.__doc__
+    return compiling
 
 
 def _looped(loop: Callable[..., Any], candidates: Candidates) -> Callable[..., Any]:
