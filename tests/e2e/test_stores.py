@@ -290,8 +290,9 @@ def test_parts_of_uploads_that_a_killed_trainer_began_are_deleted_and_no_others(
 
 
 FOLLOW = """
-import sys
-from stepscope import store
+import os, sys
+from stepscope import remote, store
+os.environ["AWS_MAX_ATTEMPTS"], remote.INSIST_SECS = "1", 2.0  # an outage is said after seconds
 log = store.open({url!r})
 for line in sys.stdin:
     log.refresh()
