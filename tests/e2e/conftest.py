@@ -402,12 +402,6 @@ def write_run(
     writer.close()
 
 
-@pytest.fixture(scope="session")
-def write() -> Callable[..., None]:
-    """Writes one attempt of a run."""
-    return write_run
-
-
 def about(wall: float, facts: dict[str, Any]) -> Any:
     """The event in which a run says what it is."""
     import json

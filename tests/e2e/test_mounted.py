@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from support.ssh import PASSWORD
-from support.stores import environment, make_bucket, s3, sftp
+from support.stores import environment, sftp, store
 from support.waiting import until
 
 RECORD = """
@@ -61,8 +61,7 @@ def mounted(command: list[str], place: Path, text: str = "") -> Iterator[Path]:
 @pytest.fixture
 def bucket(tmp_path):
     """A bucket, mounted by s3fs."""
-    with s3() as proxy:
-        make_bucket(proxy)
+    with store("s3") as proxy:
         facts, keys = environment(proxy, "s3"), tmp_path / "keys"
         keys.touch(0o600)
         keys.write_text(f"{facts['AWS_ACCESS_KEY_ID']}:{facts['AWS_SECRET_ACCESS_KEY']}")

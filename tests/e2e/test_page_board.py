@@ -15,7 +15,7 @@ HOME = "#/overview"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory, serve_long, write):
+def server(tmp_path_factory, serve_long, written):
     """Four rates of two optimizers: the loss falls with the rate, the least is not the newest."""
     log_dir = tmp_path_factory.mktemp("board")
     for place, rate in enumerate(RATES):
@@ -23,8 +23,8 @@ def server(tmp_path_factory, serve_long, write):
             name = f"{optimizer[:4].strip('<')}-{place}"
             losses = [10 - place - step / 10 for step in range(STEPS)] + [20.0 - place]
             values = {"train/loss": losses, "eval/accuracy": [0.1 * place] * STEPS}
-            write(log_dir / name, values, config={"lr": rate, "optimizer": optimizer, "layers": 2})
-    write(log_dir / "plain", {"train/loss": [float("nan")] * 3})
+            written(log_dir / name, values, config={"lr": rate, "optimizer": optimizer, "layers": 2})
+    written(log_dir / "plain", {"train/loss": [float("nan")] * 3})
     return serve_long(log_dir)
 
 
@@ -278,12 +278,12 @@ def test_a_click_anywhere_in_a_row_opens_its_run(opened):
     page.wait("() => location.hash.includes('q=run:adam-1')")
 
 
-def test_runs_that_repeat_configurations_open_on_these(tmp_path, serve, watch, write):
+def test_runs_that_repeat_configurations_open_on_these(tmp_path, serve, watch, written):
     """The unit is the configuration; a choice of the table is kept."""
     for rate in (0.1, 0.2, 0.3):
         for seed in range(3):
             values = {"eval/loss": [3.0, rate + 0.001 * seed if (rate, seed) != (0.3, 2) else float("nan")]}
-            write(tmp_path / f"r{rate}-s{seed}", values, config={"rate": rate, "seed": seed})
+            written(tmp_path / f"r{rate}-s{seed}", values, config={"rate": rate, "seed": seed})
     page = watch(serve(tmp_path), "#/overview")
     page.get_by_text("3 configurations of 9 runs").wait_for()
     shown = page.get_by_role("group", name="How runs are shown")

@@ -328,12 +328,12 @@ def test_only_what_is_beyond_the_spread_is_called_better_or_worse(tmp_path, serv
     assert page.locator("svg.bad").count() == 1
 
 
-def test_seeds_of_one_configuration_have_no_winner_however_far_they_are_apart(tmp_path, serve, watch, write):
+def test_seeds_of_one_configuration_have_no_winner_however_far_apart(tmp_path, serve, watch, written):
     """How fast they are is no chance between seeds, and is still told."""
     for seed, loss in enumerate((1.0, 0.5)):
         values = {"train/loss": [loss + 1 / (1 + step) for step in range(60)]}
         values["speed/step_time_ms"] = [10.0 + 10 * seed] * 60
-        write(tmp_path / f"s{seed}", values, config={"lr": 0.1, "model": {"seed": seed}})
+        written(tmp_path / f"s{seed}", values, config={"lr": 0.1, "model": {"seed": seed}})
     page = watch(serve(tmp_path), "#/compare?a=run:s0&b=run:s1&part=curves")
     page.ready()
     lead = page.get_by_role("region", name="Largest difference")
@@ -350,9 +350,9 @@ def test_seeds_of_one_configuration_have_no_winner_however_far_they_are_apart(tm
         row.get_by_text(verdict, exact=True).wait_for()
 
 
-def test_a_difference_is_one_notation_and_its_verdict_is_whole_at_1280(tmp_path, serve, watch, write):
-    write(tmp_path / "a", {"eval/loss": [1.0, 0.1]}, config={"lr": 0.1})
-    write(tmp_path / "b", {"eval/loss": [2.0, 1.6]}, config={"lr": 0.1})
+def test_a_difference_is_one_notation_and_its_verdict_is_whole_at_1280(tmp_path, serve, watch, written):
+    written(tmp_path / "a", {"eval/loss": [1.0, 0.1]}, config={"lr": 0.1})
+    written(tmp_path / "b", {"eval/loss": [2.0, 1.6]}, config={"lr": 0.1})
     page = watch(serve(tmp_path), "#/compare?a=run:a&b=run:b&part=curves")
     page.page.set_viewport_size({"width": 1280, "height": 800})
     strip = page.get_by_role("region", name="Both sides")
@@ -375,12 +375,12 @@ def test_a_side_has_one_colour_in_the_rail_and_in_every_chart(opened):
     assert page.locator(".rail [data-run='early'] .marker").evaluate(fill) not in lines.values()
 
 
-def test_all_seeds_are_offered_where_they_settle_the_question(tmp_path, serve, watch, write):
+def test_all_seeds_are_offered_where_they_settle_the_question(tmp_path, serve, watch, written):
     """Single runs share too few values to tell; their configurations differ by more than their seeds."""
     for lr, loss in ((0.1, 1.0), (0.2, 0.5), (0.3, 0.99)):
         for seed in range(3):
             values = {"eval/loss": [3.0, 2.0, loss + 0.02 * seed]}
-            write(tmp_path / f"lr{lr}-s{seed}", values, config={"lr": lr, "seed": seed})
+            written(tmp_path / f"lr{lr}-s{seed}", values, config={"lr": lr, "seed": seed})
     watched = watch(serve(tmp_path))
     lead = watched.page.get_by_role("region", name="Largest difference")
     watched.open("#/compare?a=run:lr0.1-s0&b=run:lr0.3-s1&part=curves")

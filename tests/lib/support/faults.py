@@ -30,7 +30,7 @@ from pathlib import Path
 import stepscope as ss
 from stepscope.events.pieces import records_end
 from support import programs
-from support.stores import Proxy, make_bucket, s3, user_environment
+from support.stores import Proxy, store, user_environment
 from support.waiting import until
 
 PATIENCE_SECS = 180
@@ -956,7 +956,7 @@ def play(names: list[str], seed: int, folder: Path) -> Iterator[Row]:
     chosen = [each for each in FAULTS if not names or each.name in names]
     with contextlib.ExitStack() as stack:
         if any(each.store for each in chosen):
-            _proxy[:] = [stack.enter_context(bucket())]
+            _proxy[:] = [stack.enter_context(store("s3"))]
         for each in chosen:
             row = Row(each)
             for turn in range(each.times):
@@ -964,14 +964,6 @@ def play(names: list[str], seed: int, folder: Path) -> Iterator[Row]:
                     each.play(folder / f"{each.name}-{turn}", random.Random(f"{seed} {each.name} {turn}"))
                 )
             yield row
-
-
-@contextmanager
-def bucket() -> Iterator[Proxy]:
-    """An S3 with a bucket."""
-    with s3() as proxy:
-        make_bucket(proxy)
-        yield proxy
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -304,35 +304,14 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-@contextmanager
-def s3() -> Iterator[Proxy]:
-    """An S3 behind a proxy."""
-    port = free_port()
-    with running([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port):
-        proxy = Proxy(port, "s3")
-        yield proxy
-        proxy.close()
-
-
-@contextmanager
-def gcs() -> Iterator[Proxy]:
-    """A Cloud Storage behind a proxy."""
-    port = free_port()
-    with running([sys.executable, str(Path(__file__).with_name("gcs.py")), str(port)], port):
-        proxy = Proxy(port, "gs")
-        yield proxy
-        proxy.close()
-
-
-@contextmanager
-def azure() -> Iterator[Proxy]:
-    """An Azure Blob Storage, Microsoft's Azurite, behind a proxy."""
-    port = free_port()
-    switches = ["--inMemoryPersistence", "--silent", "--disableTelemetry", "--skipApiVersionCheck"]
-    with running([azurite(), "--blobPort", str(port), *switches], port):
-        proxy = Proxy(port, "az")
-        yield proxy
-        proxy.close()
+def server_of(kind: str, port: str) -> list[str]:
+    """Return the command of a store that speaks HTTP; that of Azure is Microsoft's Azurite."""
+    if kind == "s3":
+        return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", port]
+    if kind == "az":
+        switches = ["--inMemoryPersistence", "--silent", "--disableTelemetry", "--skipApiVersionCheck"]
+        return [azurite(), "--blobPort", port, *switches]
+    return [sys.executable, str(Path(__file__).with_name({"gs": "gcs.py", "hf": "hub.py"}[kind])), port]
 
 
 def azurite() -> str:
@@ -348,16 +327,6 @@ def azurite() -> str:
 
 
 @contextmanager
-def hub() -> Iterator[Proxy]:
-    """A Hugging Face Hub with one data set, behind a proxy."""
-    port = free_port()
-    with running([sys.executable, str(Path(__file__).with_name("hub.py")), str(port)], port):
-        proxy = Proxy(port, "hf")
-        yield proxy
-        proxy.close()
-
-
-@contextmanager
 def sftp(folder: Path) -> Iterator[Wire]:
     """An SSH server that gives out a folder, behind a wire that may be cut."""
     port = free_port()
@@ -370,20 +339,28 @@ def sftp(folder: Path) -> Iterator[Wire]:
 
 
 @contextmanager
-def store(kind: str, folder: Path) -> Iterator[Proxy | Wire]:
-    """A store of a kind, with an empty bucket in it.
+def store(kind: str, folder: Path | None = None) -> Iterator[Any]:
+    """A store of a kind behind a proxy or a wire, with an empty bucket in it.
 
     Args:
         kind: "s3", "gs", "az", "hf" or "sftp".
         folder: Of one that keeps files.
     """
-    made = {"s3": s3, "gs": gcs, "az": azure, "hf": hub}
-    with made[kind]() if kind in made else sftp(folder) as proxy:
-        if isinstance(proxy, Proxy) and kind == "s3":
-            make_bucket(proxy)
-        if isinstance(proxy, Proxy) and kind == "az":
+    if kind == "sftp":
+        assert folder is not None
+        with sftp(folder) as wire:
+            yield wire
+        return
+    port = free_port()
+    with running(server_of(kind, str(port)), port):
+        proxy = Proxy(port, kind)
+        if kind == "s3":
+            with s3_client(proxy) as client:
+                client.create_bucket(Bucket="bucket")
+        if kind == "az":
             make_container(proxy)
         yield proxy
+        proxy.close()
 
 
 def address(proxy: Proxy | Wire, kind: str) -> str:
@@ -444,12 +421,6 @@ def s3_client(proxy: Proxy | Wire) -> Iterator[Any]:
         yield client
     finally:
         client.close()
-
-
-def make_bucket(proxy: Proxy) -> None:
-    """Make the bucket called ``bucket`` in an S3."""
-    with s3_client(proxy) as client:
-        client.create_bucket(Bucket="bucket")
 
 
 def make_container(proxy: Proxy) -> None:
