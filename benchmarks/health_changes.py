@@ -100,10 +100,7 @@ def recorded() -> None:
     names = []
     healthy = [each for each in corpus.trainings() if each.planted is None]
     for training in healthy:
-        groups = change_log(
-            RecordedSeries(each.tag, each.step, each.value, each.wall, each.rank, each.run, each.split)
-            for each in training.attempt.series
-        )
+        groups = change_log(training.attempt.series)
         if any(each.source == "series" and each.main for group in groups for each in group.changes):
             names.append(training.name)
     print(f"of {len(healthy)} healthy trainings {len(names)} have one: {', '.join(names)}")

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from run import OUT, SUBJECTS, record, trainings, write
 
-from stepscope.analyze.health import AttemptSeries, JudgedPoints
+from stepscope.analyze.health import AttemptSeries
 from stepscope.analyze.health.judge import judge
 from stepscope.health import Finding
 from stepscope.health.changes import ChangeGroup, RecordedSeries, change_log
@@ -168,7 +168,7 @@ def replayed(series: dict[str, dict[str, Any]]) -> AttemptSeries:
     walls = np.empty(len(order))
     walls[order[place]] = START + STEP_S * np.r_[0, np.cumsum(np.diff(steps[place]) != 0)]
     points = [
-        JudgedPoints(
+        RecordedSeries(
             tag,
             np.array(each["steps"], np.int64),
             np.array([float(value) for value in each["values"]]),
@@ -189,8 +189,7 @@ def judged(name: str, out: Path) -> Judged:
         known = json.load(file)
     attempt = replayed(known["series"])
     known["series"] = list(trainings()[name].series)
-    series = (RecordedSeries(each.tag, each.step, each.value, each.wall) for each in attempt.series)
-    return Judged(known, judge(attempt).findings, change_log(series))
+    return Judged(known, judge(attempt).findings, change_log(attempt.series))
 
 
 def main() -> None:

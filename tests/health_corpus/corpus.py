@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.health.judge import AttemptSeries, JudgedPoints, judge
+from stepscope.analyze.health.judge import AttemptSeries, judge
 from stepscope.events import EventFile
 from stepscope.health import RULES, Finding, Verdict
+from stepscope.health.changes import RecordedSeries
 
 HERE = Path(__file__).resolve().parent
 
@@ -51,7 +52,7 @@ def trainings(split: str | None = None) -> list[Training]:
 
 
 @cache
-def points_of(name: str, where: Path = HERE / "runs") -> tuple[JudgedPoints, ...]:
+def points_of(name: str, where: Path = HERE / "runs") -> tuple[RecordedSeries, ...]:
     """Return the series of a training."""
     found = []
     for path in sorted(where.glob(f"{name}.*gz")):
@@ -63,7 +64,7 @@ def points_of(name: str, where: Path = HERE / "runs") -> tuple[JudgedPoints, ...
         for each in batch.scalars:
             columns = np.array(each.step), np.array(each.value), np.array(each.wall)
             found.append(
-                JudgedPoints(each.tag, *columns, None, part, "eval" if part == "validation" else None)
+                RecordedSeries(each.tag, *columns, None, part, "eval" if part == "validation" else None)
             )
     return tuple(found)
 

@@ -47,18 +47,21 @@ fact."""
 
 @dataclass(frozen=True, eq=False)
 class RecordedSeries:
-    """A series as the change log takes it.
+    """A series as the rules and the change log take it.
 
     Attributes:
-        steps: Integers, in recorded order.
-        values: Numbers, of any kind.
-        walls: Seconds since the epoch.
+        step: Integers, in recorded order.
+        value: Numbers, of any kind.
+        wall: Seconds since the epoch.
+        rank: The rank that recorded it; None if unknown or if there is only one.
+        run: Name of the run, or part of a run, that it belongs to.
+        split: Of the run, for a tag that names none.
     """
 
     tag: str
-    steps: NDArray[Any]
-    values: NDArray[Any]
-    walls: NDArray[Any]
+    step: NDArray[Any]
+    value: NDArray[Any]
+    wall: NDArray[Any]
     rank: int | None = None
     run: str = ""
     split: JudgedSplit | None = None
@@ -198,9 +201,9 @@ def change_log(series: Iterable[RecordedSeries], events: Iterable[Event] = ()) -
     known: list[tuple[Stream, Facts, RecordedSeries]] = []
     for column in series:
         stream = stream_of(column.tag, rank=column.rank, run=column.run, split=column.split)
-        if stream is not None and len(column.steps) and not _is_extreme(column.tag):
+        if stream is not None and len(column.step) and not _is_extreme(column.tag):
             facts = Facts()
-            facts.take(column.steps, column.values, column.walls)
+            facts.take(column.step, column.value, column.wall)
             known.append((stream, facts, column))
     until = max((facts.last_wall for _, facts, _ in known), default=math.inf)
     until_step = max((facts.last_step for _, facts, _ in known), default=math.inf)
@@ -240,8 +243,8 @@ def _comes_again(stream: Stream, columns: RecordedSeries) -> Recurring | None:
     if stream.role not in ("loss", "gradient_norm") or stream.split == "eval":
         return None
     tail = Spikes(FAR)
-    walls = np.asarray(columns.walls, np.float64)
-    tail.take(Chunk(stream, np.asarray(columns.steps), np.asarray(columns.values, np.float64), walls))
+    walls = np.asarray(columns.wall, np.float64)
+    tail.take(Chunk(stream, np.asarray(columns.step), np.asarray(columns.value, np.float64), walls))
     marks = repeated_marks(tail.marks)
     if marks is None:
         return None

@@ -125,7 +125,6 @@ class Context:
         self._losses: dict[Stream, History] = {}
         self._metrics: dict[Stream, History] = {}
         self._rates: dict[Stream, Noted] = {}
-        self._evaluated: dict[str, list[float]] = {}
         self._held: dict[Stream, Noted] = {}
         self._parts: dict[Stream, History] = {}
         self._begun = inf

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analyze.health.judge import AttemptSeries, JudgedPoints, judge
+from stepscope.analyze.health.judge import AttemptSeries, judge
 from stepscope.analyze.health.report import HealthReport
 from stepscope.analyze.health.resumed import discontinuities
 from stepscope.errors import EmptyTraceError, EventFileError
 from stepscope.health import Abstention, Finding, Verdict
+from stepscope.health.changes import RecordedSeries
 from stepscope.health.finding import as_shown
 from stepscope.health.rules import AttemptDiscontinuous, SaturatedActivation
 from stepscope.health.saturation import layer_of, saturated
@@ -129,7 +130,7 @@ class HistogramSaturation:
     """
 
     layer: str
-    points: JudgedPoints
+    points: RecordedSeries
     most: NDArray[np.float64]
 
 
@@ -150,8 +151,8 @@ def saturation_of(run: StoredRun, number: int) -> Iterator[HistogramSaturation]:
                 continue
             at = [record[0] for record in records]
             tag = f"activations/{layer}/saturation_ratio"
-            split = judged_split(run.split)
-            points = JudgedPoints(tag, series.step[at], shares.least, series.wall[at], None, run.name, split)
+            name, split = run.name, judged_split(run.split)
+            points = RecordedSeries(tag, series.step[at], shares.least, series.wall[at], None, name, split)
             yield HistogramSaturation(layer, points, shares.most)
 
 
@@ -208,14 +209,14 @@ def in_a_row(flags: NDArray[np.bool_], times: int) -> bool:
     return len(flags) >= times and bool(np.convolve(flags, np.ones(times), "valid").max() >= times)
 
 
-def telemetry_of(run: StoredRun, number: int) -> list[JudgedPoints]:
+def telemetry_of(run: StoredRun, number: int) -> list[RecordedSeries]:
     """Return the losses of all ranks, as each rank's own file has them; empty if there is one rank."""
     ranks = []
     for rank in ranks_of(run, number):
         steps = run.ranks.steps(rank, attempt=number)
         there = steps.has_loss
         columns = steps.step[there], steps.loss[there], steps.wall[there]
-        ranks.append(JudgedPoints(RANKS_LOSS, *columns, rank, run.name))
+        ranks.append(RecordedSeries(RANKS_LOSS, *columns, rank, run.name))
     return [points for points in ranks if len(points.step)]
 
 
@@ -225,7 +226,7 @@ class Since:
     def __init__(self, wall: float, number: int) -> None:
         self._wall = wall if number > 1 else float("-inf")
 
-    def __call__(self, points: JudgedPoints) -> JudgedPoints:
+    def __call__(self, points: RecordedSeries) -> RecordedSeries:
         """Return the points from then on."""
         later = points.wall >= self._wall
         if later.all():
@@ -233,7 +234,7 @@ class Since:
         return replace(points, step=points.step[later], value=points.value[later], wall=points.wall[later])
 
 
-def points_of(run: StoredRun, series: list[Series]) -> Iterator[JudgedPoints]:
+def points_of(run: StoredRun, series: list[Series]) -> Iterator[RecordedSeries]:
     """Return series for the rules; each writer without a rank is a separate run."""
     ranks = {writer.id: writer.rank for writer in run.writers}
     several = len({one.writer for one in series}) > 1
@@ -242,7 +243,7 @@ def points_of(run: StoredRun, series: list[Series]) -> Iterator[JudgedPoints]:
     for line in series:
         name = run.name if ranked or not several else f"{run.name} ({line.writer})"
         rank = ranks.get(line.writer) if ranked else None
-        yield JudgedPoints(line.tag, line.step, line.value, line.wall, rank, name, split)
+        yield RecordedSeries(line.tag, line.step, line.value, line.wall, rank, name, split)
 
 
 def joined(verdict: Verdict, written: list[WrittenFinding]) -> Verdict:

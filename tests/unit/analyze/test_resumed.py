@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscope.analyze.health.judge import AttemptSeries, JudgedPoints
+from stepscope.analyze.health.judge import AttemptSeries
 from stepscope.analyze.health.resumed import discontinuities
+from stepscope.health.changes import RecordedSeries
 
 STEPS = np.arange(500)
 
@@ -15,7 +16,7 @@ def attempt(number, begin, loss, rate):
     steps = STEPS + begin
     series = {"train/loss": loss, "train/lr": np.broadcast_to(rate, 500), "val/loss": np.full(500, 9.0)}
     return AttemptSeries(
-        number, [JudgedPoints(tag, steps, values, 1e9 + steps) for tag, values in series.items()]
+        number, [RecordedSeries(tag, steps, values, 1e9 + steps) for tag, values in series.items()]
     )
 
 

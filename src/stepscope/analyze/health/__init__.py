@@ -8,13 +8,11 @@ from stepscope import lazy
 
 if TYPE_CHECKING:
     from stepscope.analyze.health.judge import AttemptSeries as AttemptSeries
-    from stepscope.analyze.health.judge import JudgedPoints as JudgedPoints
     from stepscope.analyze.health.report import HealthReport as HealthReport
 
 _HOMES = {
     "AttemptSeries": "judge",
     "HealthReport": "report",
-    "JudgedPoints": "judge",
 }
 
 __all__ = [*_HOMES]

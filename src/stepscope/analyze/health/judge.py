@@ -12,35 +12,12 @@ from numpy.typing import NDArray
 
 from stepscope.health import Alert, Monitor, Verdict
 from stepscope.health.batch import rising_times
+from stepscope.health.changes import RecordedSeries
 from stepscope.health.monitor import Choice
 from stepscope.names.meanings import NAMED, Meanings
-from stepscope.names.splits import JudgedSplit
 
-Array = NDArray[Any]
 MOST_AT_ONCE = 2_000_000
 """Points handed over at once; it bounds the memory that ordering them takes."""
-
-
-@dataclass(frozen=True, eq=False)
-class JudgedPoints:
-    """One series.
-
-    Attributes:
-        rank: The rank that recorded it; None if unknown or if there is only one.
-        run: Name of the run, or part of a run, that it belongs to.
-        split: JudgedSplit of the run, for a tag that names none.
-        step: Integers.
-        value: Numbers.
-        wall: Seconds since the epoch.
-    """
-
-    tag: str
-    step: Array
-    value: Array
-    wall: Array
-    rank: int | None = None
-    run: str = ""
-    split: JudgedSplit | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +25,7 @@ class AttemptSeries:
     """All series of one attempt of a run: of its evaluation and of all its ranks too."""
 
     number: int
-    series: list[JudgedPoints] = field(default_factory=list)
+    series: list[RecordedSeries] = field(default_factory=list)
 
 
 def judge(

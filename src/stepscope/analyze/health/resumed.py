@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.analyze.health.judge import AttemptSeries, JudgedPoints
+from stepscope.analyze.health.judge import AttemptSeries
 from stepscope.health import Finding
-from stepscope.health.changes import SET_RATIO
+from stepscope.health.changes import SET_RATIO, RecordedSeries
 from stepscope.health.facts import clipped, point_noise
 from stepscope.health.finding import Severity
 from stepscope.health.ring import median
@@ -44,7 +44,7 @@ class Resumed(NamedTuple):
     before: float
     after: float
     noise: float
-    points: JudgedPoints
+    points: RecordedSeries
 
 
 def discontinuities(
