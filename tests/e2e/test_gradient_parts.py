@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from support.jobs import run_ranks
 from support.modules import load
-from support.records import decoded
+from support.records import histograms, numbers
 
-from stepscope.events import EventFile
-from stepscope.events.kinds import histogram
 from stepscope.record.edges import counts, rows
 
 JOB = Path(__file__).with_name("gradient_parts.py")
@@ -28,24 +26,6 @@ def job(tmp_path_factory):
     out = tmp_path_factory.mktemp("parts")
     run_ranks([JOB, out], RANKS)
     return out
-
-
-def numbers(directory):
-    [path] = directory.glob("*tfevents*")
-    return {
-        each.tag: dict(zip(each.step.tolist(), each.value.tolist(), strict=True))
-        for each in EventFile(path).read().scalars
-    }
-
-
-def histograms(directory):
-    [path] = directory.glob("*tfevents*")
-    return {
-        (value.tag, event.step): histogram.read(value)
-        for event in decoded(path.read_bytes())
-        for value in event.values
-        if value.tag.endswith("/histogram")
-    }
 
 
 def gradient(name, step):

@@ -7,11 +7,10 @@ from itertools import count
 import keras
 import numpy as np
 import pytest
-from support.records import decoded
+from support.records import histograms
 
 import stepscope as ss
 from stepscope.errors import UsageError
-from stepscope.events.kinds import histogram
 from stepscope.integrations.keras import StepscopeCallback, measured
 from stepscope.record.edges import counts, rows
 from stepscope.record.statistics.sampling import ReadyPace
@@ -77,16 +76,6 @@ def fit(model, data, path, *, epochs, batch_size=40, **options):
 
 def at(found, tag, step):
     return found.values[tag][found.steps[tag].index(step)]
-
-
-def histograms(path):
-    [path] = path.glob("*tfevents*")
-    return {
-        (value.tag, event.step): histogram.read(value)
-        for event in decoded(path.read_bytes())
-        for value in event.values
-        if value.tag.endswith("/histogram")
-    }
 
 
 def hook(**options):

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from stepscope.events import Event, EventWriter, decode_event, encode_event, frame, unframe
+import numpy as np
+
+from stepscope.events import Event, EventFile, EventWriter, decode_event, encode_event, frame, unframe
 from stepscope.events.framing import payload_length
+from stepscope.events.kinds import histogram
 
 NAME = "events.out.tfevents.1.host.1.0"
 """As TensorFlow names files."""
@@ -64,3 +67,21 @@ def infos_of(events: Iterable[Event]) -> list[dict[str, Any]]:
         for value in event.values
         if value.tag == "stepscope/run" and value.tensor is not None
     ]
+
+
+def numbers(directory: Path) -> dict[str, dict[int, float]]:
+    """Return the values of the one event file in a directory, by tag and step."""
+    [path] = directory.glob("*tfevents*")
+    columns = EventFile(path).read().scalars
+    return {each.tag: dict(zip(each.step.tolist(), each.value.tolist(), strict=True)) for each in columns}
+
+
+def histograms(directory: Path) -> dict[tuple[str, int], np.ndarray]:
+    """Return the histograms of the one event file in a directory, by tag and step."""
+    [path] = directory.glob("*tfevents*")
+    return {
+        (value.tag, event.step): histogram.read(value)
+        for event in decoded(path.read_bytes())
+        for value in event.values
+        if value.tag.endswith("/histogram")
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.modules import uncompiled
+from support.protobuf import field
 
 from stepscope.kernels import nesting, objects, rectangles, xline
 
@@ -290,21 +291,6 @@ def test_inherit_innermost_and_paths(kernel):
 # --- xline -------------------------------------------------------------------------------------------
 
 
-def varint(value):
-    value &= (1 << 64) - 1
-    out = b""
-    while value > 127:
-        out += bytes([value & 127 | 128])
-        value >>= 7
-    return out + bytes([value])
-
-
-def field(number, value):
-    if isinstance(value, bytes):
-        return varint(number << 3 | 2) + varint(len(value)) + value
-    return varint(number << 3) + varint(value)
-
-
 def read_line(kernel, data, wanted):
     padded = data + bytes(8)
     kinds = [np.int64] * 4 + [np.int32, np.int32, np.uint8, np.int64, np.int64]
@@ -319,7 +305,7 @@ def read_line(kernel, data, wanted):
 def test_events_of_a_line(kernel):
     stat = field(1, 3) + field(4, -2 & (1 << 64) - 1)
     text = field(1, 5) + field(5, b"hello")
-    real = field(1, 3) + varint(2 << 3 | 1) + np.float64(2.5).tobytes()
+    real = field(1, 3) + field(2, 2.5)
     one = field(1, 9) + field(2, 1000) + field(3, 77) + field(4, stat) + field(4, text)
     two = field(1, 10) + field(5, 4) + field(4, field(1, 4) + field(3, 1)) + field(4, real)
     data = field(2, b"line") + field(4, one) + field(4, b"") + field(11, b"x") + field(4, two)

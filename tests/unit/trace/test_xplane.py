@@ -1,31 +1,13 @@
 """XPlane files made by hand: clocks, planes of CPU, GPU and TPU, steps, allocations, damage."""
 
-import numpy as np
 import pytest
+from support.protobuf import field
 
 import stepscope as ss
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.model import Kind
 
 START = 1_771_595_639_214_724_894
-
-
-def varint(value):
-    value &= (1 << 64) - 1
-    out = b""
-    while value > 127:
-        out += bytes([value & 127 | 128])
-        value >>= 7
-    return out + bytes([value])
-
-
-def field(number, value):
-    if isinstance(value, float):
-        return varint(number << 3 | 1) + np.float64(value).tobytes()
-    if isinstance(value, (bytes, str)):
-        value = value.encode() if isinstance(value, str) else value
-        return varint(number << 3 | 2) + varint(len(value)) + value
-    return varint(number << 3) + varint(value)
 
 
 class Plane:

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from support.records import numbers
 
 import stepscope as ss
 from stepscope.errors import UsageError
-from stepscope.events import EventFile
 from stepscope.integrations.jax import measure, statistics_in, watch, with_statistics
 from stepscope.record.edges import BUCKETS, counts
 
@@ -110,14 +110,6 @@ def test_parts_on_eight_devices_are_measured_as_one():
         [sys.executable, "-c", SHARDED], env=os.environ | more, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-
-
-def numbers(directory):
-    [path] = directory.glob("*tfevents*")
-    return {
-        each.tag: dict(zip(each.step.tolist(), each.value.tolist(), strict=True))
-        for each in EventFile(path).read().scalars
-    }
 
 
 def loss_of(params, x):

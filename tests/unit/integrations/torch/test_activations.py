@@ -4,22 +4,16 @@ import numpy as np
 import pytest
 import torch
 import torch.utils.checkpoint
+from support.records import numbers
 from torch import nn
 
 import stepscope as ss
-from stepscope.events import EventFile
 from stepscope.integrations.torch import watch
 
 
 @pytest.fixture(autouse=True)
 def seeded():
     torch.manual_seed(0)
-
-
-def numbers(directory):
-    [path] = directory.glob("*tfevents*")
-    columns = EventFile(path).read().scalars
-    return {each.tag: dict(zip(each.step.tolist(), each.value.tolist(), strict=True)) for each in columns}
 
 
 def run_with(tmp_path, model, inputs, **options):

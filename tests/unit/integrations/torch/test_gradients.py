@@ -6,20 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support.records import numbers
 from support.waiting import until
 from torch import nn
 
 import stepscope as ss
 from stepscope.errors import RecordError
-from stepscope.events import EventFile
 from stepscope.integrations.torch import norms, watch
 from stepscope.integrations.torch.gradients import Gradients
-
-
-def numbers(directory):
-    [path] = directory.glob("*tfevents*")
-    columns = EventFile(path).read().scalars
-    return {each.tag: dict(zip(each.step.tolist(), each.value.tolist(), strict=True)) for each in columns}
 
 
 def hook(**options):

@@ -4,18 +4,12 @@ import math
 
 import pytest
 import torch
+from support.records import numbers
 from torch import nn
 from torch.optim.optimizer import _global_optimizer_pre_hooks
 
 import stepscope as ss
-from stepscope.events import EventFile
 from stepscope.integrations.torch import watch
-
-
-def scalars(directory):
-    [path] = directory.glob("*tfevents*")
-    columns = EventFile(path).read().scalars
-    return {each.tag: dict(zip(each.step.tolist(), each.value.tolist(), strict=True)) for each in columns}
 
 
 def net():
@@ -106,7 +100,7 @@ def test_gradients_that_a_closure_computes_are_those_of_its_own_step(tmp_path, c
             wanted.append(closure.norms[0])
             layers.append(closure.layers[0] * (1 if clip is None else min(clip / closure.norms[0], 1)))
             updates.append(float((after.double() - closure.weights[0].double()).norm()))
-    found = scalars(tmp_path)
+    found = numbers(tmp_path)
     assert found["gradients/norm"] == pytest.approx(dict(enumerate(wanted)), rel=1e-6)
     assert ("gradients/clipped_norm" in found) == (clip is not None)
     if budget is None:
@@ -129,7 +123,7 @@ def test_of_several_evaluations_the_gradients_that_were_used_last_count(tmp_path
             wanted[step], layers[step] = closure.norms[-1], closure.layers[-1]
             after = torch.cat([each.detach().flatten() for each in model.parameters()])
             updates[step] = float((after.double() - closure.weights[0].double()).norm())
-    found = scalars(tmp_path)
+    found = numbers(tmp_path)
     assert found["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
     assert found["gradients/0.weight/norm"] == pytest.approx(layers, rel=1e-6)
     assert found["updates/norm"] == pytest.approx(updates, rel=1e-5)
@@ -158,7 +152,7 @@ def test_an_evaluation_after_the_last_write_does_not_count(tmp_path, budget):
             optimizer.step(closure)
             assert closure.norms[0] != closure.norms[1]
             wanted[step] = closure.norms[0]
-    assert scalars(tmp_path)["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
+    assert numbers(tmp_path)["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
 
 
 @pytest.mark.parametrize("by_closure", [True, False])
@@ -182,7 +176,7 @@ def test_the_second_gradient_of_sam_counts(tmp_path, by_closure):
             wanted[step] = closure.norms[0]
             after = torch.cat([each.detach().flatten() for each in model.parameters()])
             updates[step] = float((after.double() - before.double()).norm())
-    found = scalars(tmp_path)
+    found = numbers(tmp_path)
     assert found["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
     if by_closure:
         assert found["updates/norm"] == pytest.approx(updates, rel=1e-4)
@@ -207,7 +201,7 @@ def test_a_step_that_its_closure_ends_by_an_exception_leaves_nothing_behind(tmp_
             closure = Closure(model, step)
             optimizer.step(closure)
             wanted[step] = closure.norms[0]
-    found = scalars(tmp_path)
+    found = numbers(tmp_path)
     assert found["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
     assert list(found["updates/norm"]) == [0, 2, 3]
 
@@ -243,7 +237,7 @@ def test_an_optimizer_that_extends_another_is_measured_once_in_a_step(tmp_path, 
             wanted[step] = closure.norms[0]
             after = torch.cat([each.detach().flatten() for each in model.parameters()])
             updates[step] = float((after.double() - closure.weights[0].double()).norm())
-    found = scalars(tmp_path)
+    found = numbers(tmp_path)
     assert found["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
     if budget is None:
         assert found["updates/norm"] == pytest.approx(updates, rel=1e-5)
@@ -266,7 +260,7 @@ def test_an_optimizer_that_does_not_call_its_closure(tmp_path):
             Closure(model, step)()
             wanted[step] = norm(model.parameters())
             optimizer.step(lambda: None)
-    assert scalars(tmp_path)["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
+    assert numbers(tmp_path)["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
 
 
 def unmeasured(directory):
@@ -304,7 +298,7 @@ def test_a_group_that_is_added_is_measured_from_its_first_step(tmp_path, budget,
     with ss.Run(tmp_path, hooks=[hook(max_overhead=budget), health]) as run:
         watch(model, optimizer, run)
         wanted = train(run, model, [optimizer], 60, change)
-    found = scalars(tmp_path)
+    found = numbers(tmp_path)
     assert found["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
     assert min(found["gradients/0.weight/norm"]) == 30
     accused = [each for each in health.findings if each.rule == "unchanged-tensor"]
@@ -324,7 +318,7 @@ def test_parameters_that_left_their_optimizer_are_named_with_the_step(tmp_path):
         watch(model, optimizers[0], run)
         with pytest.warns(RuntimeWarning, match="gradients of 0 are not measured since step 5: no watched"):
             wanted = train(run, model, optimizers, 10, change)
-    assert scalars(tmp_path)["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
+    assert numbers(tmp_path)["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
     stored = ss.open(tmp_path, cache=False).run(".")
     [problem] = [each for each in stored.problems if each.kind == "unmeasured"]
     assert problem.text.startswith("gradients of 0 are not measured since step 5: no watched optimizer has")
@@ -346,7 +340,7 @@ def test_an_optimizer_that_takes_the_place_of_another_is_measured(tmp_path, clos
             optimizers[-1].step(*[compute] * closure)
             wanted[step] = compute.norms[0]
         assert watched.optimizers == {"": optimizers[1]}
-    found = scalars(tmp_path)
+    found = numbers(tmp_path)
     assert found["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
     assert found["optimizer/lr"] == pytest.approx(dict.fromkeys(range(5), 0.01))
     assert found["optimizer/Adam/lr"] == pytest.approx(dict.fromkeys(range(5, 10), 0.02))
@@ -361,7 +355,7 @@ def test_optimizers_that_take_turns_on_the_same_parameters(tmp_path):
     with ss.Run(tmp_path, hooks=[hook()]) as run:
         watch(model, pair[0], run)
         wanted = train(run, model, optimizers, 9, lambda step: optimizers.append(pair[step % 2]))
-    assert scalars(tmp_path)["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
+    assert numbers(tmp_path)["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
 
 
 def test_a_second_optimizer_on_other_parameters_of_the_model_is_measured_beside_the_first(tmp_path):
@@ -371,7 +365,7 @@ def test_a_second_optimizer_on_other_parameters_of_the_model_is_measured_beside_
     with ss.Run(tmp_path, hooks=[hook()]) as run:
         watch(model, pair[0], run)
         wanted = train(run, model, optimizers, 12, lambda step: optimizers.append(pair[step % 2]))
-    found = scalars(tmp_path)
+    found = numbers(tmp_path)
     even, odd = ({at: value for at, value in wanted.items() if at % 2 == rest} for rest in (0, 1))
     assert found["gradients/norm"] == pytest.approx(even, rel=1e-6)
     assert found["gradients/0/norm"] == pytest.approx(odd, rel=1e-6)
@@ -387,7 +381,7 @@ def test_an_optimizer_of_something_else_is_left_alone(tmp_path):
         torch.optim.SGD(other.parameters(), lr=0.1).step()
         wanted = train(run, model, [optimizer], 3, lambda step: None)
         assert watched.optimizers == {"": optimizer}
-    assert scalars(tmp_path)["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
+    assert numbers(tmp_path)["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
 
 
 def test_adapters_come_and_go(tmp_path):
@@ -417,7 +411,7 @@ def test_adapters_come_and_go(tmp_path):
         watch(model, optimizers[0], run)
         with pytest.warns(RuntimeWarning, match="are not measured since step"):
             wanted = train(run, model, optimizers, 12, change)
-    found = scalars(tmp_path)
+    found = numbers(tmp_path)
     assert found["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
     assert list(found["gradients/2.lora_a.weight/norm"]) == [4, 5, 6, 7]
     assert list(found["gradients/2.weight/norm"]) == [0, 1, 2, 3, 8, 9, 10, 11]
@@ -468,7 +462,7 @@ def test_a_loop_that_accumulates_is_not_silent(tmp_path, every):
                 optimizer.step()
                 optimizer.zero_grad()
     assert unmeasured(tmp_path) == ()
-    assert len(scalars(tmp_path)["gradients/norm"]) == 4
+    assert len(numbers(tmp_path)["gradients/norm"]) == 4
 
 
 def test_an_optimizer_whose_parameters_have_no_gradients_says_so(tmp_path):
