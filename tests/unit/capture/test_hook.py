@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from support.clock import Time
 from support.waiting import until
 
 import stepscope as ss
@@ -475,7 +476,7 @@ def test_steps_that_a_predicate_names_are_captured_though_they_are_measured(tmp_
 def test_nobody_asked_for_captures_after_slow_steps_so_the_bound_holds_them_and_says_so(
     tmp_path, fake, capsys
 ):
-    now = Passing()
+    now = Time(0.0)
     hook = hook_of(fake.Backend(), save_steps=None, slow_step=5, num_steps=1, oom_snapshot=False, _steady=now)
     wait = until_written(hook)
 
@@ -703,16 +704,6 @@ def test_a_predicate_hook_takes_a_function_and_no_rhythm():
 # --- resting --------------------------------------------------------------------------------------------
 
 
-class Passing:
-    """Time that passes only where a test says so."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 class Counting(ss.ProfilerHook):
     """Counts its calls."""
 
@@ -757,7 +748,7 @@ def test_one_that_is_added_later_counts_from_there(tmp_path, fake):
 
 
 def test_a_slow_step_ends_its_rest(tmp_path, fake):
-    now = Passing()
+    now = Time(0.0)
     hook = Counting(
         slow_step=5, backend=fake.Backend(), analyse=False, oom_snapshot=False, poll_secs=60, _steady=now
     )
@@ -780,7 +771,7 @@ def test_resting_changes_nothing_but_the_calls(tmp_path, fake, monkeypatch, opti
     found = []
     for longest in (0, 64):
         monkeypatch.setattr("stepscope.capture.hook.LONGEST", longest)
-        time_ = Passing()
+        time_ = Time(0.0)
         hook = Counting(
             backend=fake.Backend(), analyse=False, max_overhead=1.0, max_profiles=1000, poll_secs=60,
             oom_snapshot=False, _steady=time_, **options,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.clock import Time
 
 import stepscope as ss
 from stepscope import cli
@@ -93,18 +94,18 @@ def test_a_run_that_ends_well_ends_the_watch(tmp_path):
 
 
 def test_the_time_may_be_over(tmp_path, capsys):
-    now = [0.0]
+    now = Time(0.0)
 
     def sleep(seconds):
-        now[0] += seconds
+        now.now += seconds
 
     with ss.Run(tmp_path / "a") as run:
         run.scalar("train/loss", 1.0, 0)
         run.flush()
-        code = watch.run(arguments(tmp_path, "--for", "20"), sleep=sleep, clock=lambda: now[0])
+        code = watch.run(arguments(tmp_path, "--for", "20"), sleep=sleep, clock=now)
         assert watch.run(arguments(tmp_path, "--once"), sleep=sleep) == 0
     assert code == watch.LATE
-    assert now[0] == 20.0
+    assert now.now == 20.0
 
 
 def test_a_condition_on_a_series_that_no_run_has_does_not_pass(tmp_path, capsys):

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from support.clock import Time
 
 from stepscope.integrations.stepper import Stepper
 from stepscope.record import Run
-from stepscope.record.clock import Clock
-
-
-class Time:
-    now = 50.0
-
-    def clock(self) -> Clock:
-        return Clock(wall=lambda: 1.7e9, steady=lambda: self.now, cpu=lambda: 0.0, pause=lambda seconds: None)
 
 
 @pytest.fixture
 def time():
-    return Time()
+    return Time(50.0)
 
 
 @pytest.fixture
 def run(tmp_path, time):
-    with Run(tmp_path / "run", _clock=time.clock()) as run:
+    with Run(tmp_path / "run", _clock=time.clock) as run:
         yield run
 
 

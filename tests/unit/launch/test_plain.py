@@ -7,6 +7,7 @@ import os
 from types import SimpleNamespace
 
 import pytest
+from support.clock import Time
 
 from stepscope.launch import plain
 from stepscope.launch.path import sitecustomize
@@ -144,27 +145,27 @@ def test_a_worker_and_a_forked_child_make_no_run(monkeypatch, run, told):
 
 def test_what_a_child_trains_is_not_recorded_again(monkeypatch, run, told, tmp_path):
     """The program shows what its child prints, which has a run of its own."""
-    now = [100.0]
-    monkeypatch.setattr(plain.time, "monotonic", lambda: now[0])
+    now = Time(100.0)
+    monkeypatch.setattr(plain.time, "monotonic", now)
     monkeypatch.setattr(plain, "_below", lambda pid: pid == 17)
     (tmp_path / "python-17").touch()
     tell(told, ["epoch {n} loss 0.{n}"])
     assert not told.leads
     (tmp_path / "run-17-0.json").touch()
-    now[0] += plain.CHILD_SECS
+    now.now += plain.CHILD_SECS
     told.line("epoch 6 loss 0.6")
     assert told.over
     assert run.values == []
 
 
 def test_a_program_with_other_children_is_recorded_late_and_whole(monkeypatch, run, told, tmp_path):
-    now = [100.0]
-    monkeypatch.setattr(plain.time, "monotonic", lambda: now[0])
+    now = Time(100.0)
+    monkeypatch.setattr(plain.time, "monotonic", now)
     monkeypatch.setattr(plain, "_below", lambda pid: pid == 17)
     (tmp_path / "python-17").touch()
     tell(told, ["epoch {n} loss 0.{n}"])
     assert run.values == []
-    now[0] += plain.CHILD_SECS
+    now.now += plain.CHILD_SECS
     told.line("epoch 6 loss 0.6")
     assert [step for step, _ in run.values] == [1, 2, 3, 4, 5, 6]
 
@@ -179,8 +180,8 @@ def looks(monkeypatch):
     """What looks at lines, on a clock that is moved, with the lines that it passed on."""
     import builtins
 
-    now = [100.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    now = Time(100.0)
+    monkeypatch.setattr("time.monotonic", now)
     monkeypatch.setattr(builtins, "print", lambda *values, **options: None)
     streams = SimpleNamespace(stdout=Stream(), stderr=Stream())
     monkeypatch.setattr(sitecustomize, "sys", streams)
@@ -238,21 +239,21 @@ def test_a_flood_of_lines_is_left_alone(looks, monkeypatch):
     made, _, now = looks
     ticks = iter(range(10**9))
     monkeypatch.setattr(
-        made, "_now", lambda: now[0] + 1e-3 * next(ticks) % 10
+        made, "_now", lambda: now.now + 1e-3 * next(ticks) % 10
     )  # each look takes a millisecond
     for _ in range(4):
         for n in range(made.MOST_SKIPPED // 2):
             made.print("file", n, "of 0.5")
-        now[0] += 10.0
+        now.now += 10.0
     assert made.skipped() > made.MOST_SKIPPED
     assert builtins.print is made.bare
 
 
 def test_values_of_a_step_that_is_known_late_are_the_newest_since(run, told, monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(plain.time, "time", lambda: now[0])
+    now = Time(100.0)
+    monkeypatch.setattr(plain.time, "time", now)
     for line in ("loss 0.5", "epoch 2 loss 0.25", "epoch 3 acc 0.75"):
-        now[0] += 1.0
+        now.now += 1.0
         told.line(line)
     assert told.of_first_step(101.0) == {"loss": 0.25, "acc": 0.75}
     assert told.of_first_step(102.5) == {"acc": 0.75}

@@ -6,10 +6,10 @@ import threading
 
 import numpy as np
 import pytest
+from support.clock import Time
 
 import stepscope as ss
 from stepscope.errors import UsageError
-from stepscope.record.clock import SYSTEM
 
 
 @pytest.fixture
@@ -80,15 +80,10 @@ def test_conditions_with_and_without_the_step(run):
 
 
 def test_every_seconds_keeps_its_time_over_rounds_of_a_loop(tmp_path):
-    now = [100.0]
-    clock = SYSTEM._replace(steady=lambda: now[0]) if hasattr(SYSTEM, "_replace") else None
-    if clock is None:
-        from dataclasses import replace
-
-        clock = replace(SYSTEM, steady=lambda: now[0])
-    with ss.Run(tmp_path, _clock=clock) as run:
+    time = Time(100.0)
+    with ss.Run(tmp_path, _clock=time.clock) as run:
         for step in range(10):
-            now[0] += 1.0
+            time.now += 1.0
             with run.record_if(every_secs=3):
                 run.scalar("x", 1.0, step)
                 run.scalar("together", 1.0, step)

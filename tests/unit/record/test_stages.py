@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from support.clock import Time
 from support.jobs import write_rank
 
 import stepscope as ss
@@ -31,18 +32,9 @@ from stepscope.store import Log
 from stepscope.store.ranks import Ranks
 
 
-class Ticking:
-    """A clock that stands still unless it is told."""
-
-    now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def steps():
-    clock = Ticking()
+    clock = Time(100.0)
     made = Steps(0, clock)
     made.stages = Stages(clock)
     made.stages.keep = True
@@ -133,7 +125,7 @@ def test_names_that_no_stage_can_have(tmp_path, name):
 
 def measured(directory, loop, **options):
     """Return the recorded values of a loop of four steps of a second each, of which it makes more."""
-    clock = Ticking()
+    clock = Time(100.0)
     steady = Clock(wall=lambda: 1.7e9 + clock.now, steady=clock, cpu=lambda: 0.0, pause=lambda seconds: None)
     with ss.Run(directory, _clock=steady, **options) as run:
         for step in run.steps(range(4)):

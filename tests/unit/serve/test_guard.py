@@ -3,6 +3,7 @@ import hashlib
 
 import pytest
 from starlette.responses import PlainTextResponse
+from support.clock import Time
 
 from stepscope.serve import login
 from stepscope.serve.access import Access
@@ -178,15 +179,15 @@ def test_a_changed_cookie_opens_nothing(ask, change):
 
 
 def test_a_cookie_ends(ask):
-    now = [1_000_000.0]
-    app = Guard(app_, access=Access(host="127.0.0.1", token=TOKEN), cookie="c", wall=lambda: now[0])
+    now = Time(1_000_000.0)
+    app = Guard(app_, access=Access(host="127.0.0.1", token=TOKEN), cookie="c", wall=now)
     answer, place = enter(ask, app)
     cookie = answer.header("set-cookie")
     assert f"max-age={login.LIFETIME_S}" in cookie.lower()
     headers = {"cookie": cookie.partition(";")[0]}
-    now[0] += login.LIFETIME_S - 1
+    now.now += login.LIFETIME_S - 1
     assert ask(app, f"/{place}/", headers=headers).status == 200
-    now[0] += 1
+    now.now += 1
     assert ask(app, f"/{place}/", headers=headers).status == 401
 
 

@@ -6,6 +6,7 @@ import io
 import json
 
 import pytest
+from support.clock import Time
 from support.recordings import recorded
 
 from stepscope.analyze.ranks.many import reduced
@@ -143,13 +144,13 @@ def test_progress_says_what_is_left(monkeypatch):
         def isatty(self):
             return True
 
-    now = [0.0]
-    monkeypatch.setattr(ranks, "monotonic", lambda: now[0])
+    now = Time(0.0)
+    monkeypatch.setattr(ranks, "monotonic", now)
     stream = Terminal()
     progress = ProgressLine(stream)
     progress.told("read", 1, 1000, 0.1)
     assert stream.getvalue() == ""
-    now[0] = 60.0
+    now.now = 60.0
     progress.told("read", 250, 1000, 60.0)
     assert stream.getvalue() == "\r\x1b[Kread: 250 of 1,000 files, 3 min left"
     progress.end()
@@ -158,6 +159,6 @@ def test_progress_says_what_is_left(monkeypatch):
     ProgressLine(log).told("read", 250, 1000, 60.0)
     assert log.getvalue() == ""
     quiet = ProgressLine(log)
-    now[0] = 100.0
+    now.now = 100.0
     quiet.told("ask", 5, 10, 40.0)
     assert log.getvalue() == "asked what slow ranks did: 5 of 10 files, 40.0 s left\n"
