@@ -139,7 +139,7 @@ def assigned(path: Path) -> dict[str, Any]:
 
 def rules_page() -> str:
     """Return every rule of health and of advice, with formula, limits and source."""
-    from stepscope.analyze.advise import RULES as ADVICE
+    from stepscope.analyze import advise
     from stepscope.health import RULES
     from stepscope.names.roles import ROLES
 
@@ -162,10 +162,7 @@ def rules_page() -> str:
     lines += ["", "## Roles of series", "", "| role | what it is |", "|---|---|"]
     lines += [f"| `{role}` | {text} |" for role, text in ROLES.items()]
     lines += ["", "## Rules of advice", "", ADVICE_HEAD.strip()]
-    for name, rule in ADVICE.items():
-        fires = rule.fires or "a gain of 3 % of the step"
-        rows = {"formula": rule.formula, "fires at": fires, "source": rule.source}
-        lines += ["", f"### {name}", *table(rows)]
+    lines += [Path(advise.__file__).with_name("rules.md").read_text().rstrip("\n")]
     return "\n".join(lines) + "\n"
 
 

@@ -92,6 +92,11 @@ def test_a_rule_of_advice_has_its_formula_and_source_in_the_reference(rule):
         assert re.search(rf"^\| {cell} \| \S.* \|$", part, re.MULTILINE), cell
 
 
+def test_the_reference_has_the_rules_of_advice_that_there_are():
+    part = docs_site.rules_page().partition("## Rules of advice")[2]
+    assert re.findall(r"^### (.+)$", part, re.MULTILINE) == [*RULES]
+
+
 @pytest.mark.parametrize("name", sorted(all_routes()))
 def test_an_address_is_in_the_reference(name):
     assert re.search(rf"^## (?:GET|POST) api/v1/{re.escape(name)}$", HTTP, re.MULTILINE)

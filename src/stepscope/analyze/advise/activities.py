@@ -45,10 +45,7 @@ class ActivityRule:
     activity: Purpose
     say: str
     remedies: Mapping[str, str] | Callable[[Facts, Case], str]
-    formula: str
     least: float = WORTH
-    fires: str = ""
-    source: str = "ours"
 
     @property
     def cause(self) -> Cause:
@@ -63,9 +60,6 @@ class ActivityRule:
             made=lambda case: ANEW if _anew(case) else "",
             sure=lambda case: self.activity != Purpose.LOADING or _hands_over(case),
             withdrawn=f"the steps without it would not be {self.least:.0%} shorter",
-            formula=self.formula,
-            fires=self.fires,
-            source=self.source,
         )
 
 
@@ -432,23 +426,12 @@ _INPUT = ActivityRule(
     say="the step waits for data",
     remedies=_load_ahead,
     least=0.05,
-    formula=(
-        "gain without the time in which T loads data (`DataLoader.__next__`, `IteratorGetNext`, "
-        "`data_loading`); cost: U(loading) in dry. If T loads nothing, a bound from loading on other "
-        "threads"
-    ),
-    fires="≥ 0.05",
-    source="XProf's 5 %",
 )
 _PREPROCESSING = ActivityRule(
     rule="preprocessing",
     activity=Purpose.PREPROCESSING,
     say="the training thread prepares data itself",
     remedies=_prepare_beside,
-    formula=(
-        "as `input-bound`, for frames on T that prepare data, outside loading: `preprocess`, `augment`, "
-        "`collate`, `tokenize`, image libraries, transforms"
-    ),
 )
 _COMPILATION = ActivityRule(
     rule="compilation",
@@ -469,12 +452,6 @@ _COMPILATION = ActivityRule(
         "leave out a smaller last one, input_signature=…, tf.function(reduce_retracing=True)",
         "python": "keep shapes the same, or compile before the loop",
     },
-    formula=(
-        "as `input-bound`, for XLA, inductor, dynamo, Triton, `tf.function` tracing; evidence: how "
-        "often, which function, and which of its arguments changed type or shape (JAX: in captures; "
-        "PyTorch: with recorded shapes, those of the first operator whose first call differs from step "
-        "to step)"
-    ),
 )
 _CHECKPOINT = ActivityRule(
     rule="checkpoint",
@@ -489,11 +466,6 @@ _CHECKPOINT = ActivityRule(
         "tensorflow": "tf.train.CheckpointOptions(enable_async=True), or save less often",
         "python": "save less often, or in a thread",
     },
-    formula=(
-        "as `input-bound`, for writing checkpoints: `torch.save`, `state` and `model` savers, orbax, "
-        "`SaveV2`, and for lines of the program that serialise: `pickle.dump`, `joblib.dump`, "
-        "`.tofile`, `flax.serialization`"
-    ),
 )
 _LOGGING = ActivityRule(
     rule="logging",
@@ -503,11 +475,6 @@ _LOGGING = ActivityRule(
         "": "write less, or every n steps: no images, histograms, tables or whole tensors in each step; "
         "logging a value that is on a device also waits for it"
     },
-    formula=(
-        "as `input-bound`, for `logging`, `print`, `writerows`, writing to files, TensorBoard, W&B, "
-        "MLflow, plots, what libraries write tables, JSON, pictures and sounds by, and functions with "
-        "such names"
-    ),
 )
 
 
@@ -522,14 +489,6 @@ _EVALUATION = ActivityRule(
         "": "evaluate every n steps or once an epoch, on fewer batches, or in a separate process",
         "python": "evaluate less often, or in a separate process",
     },
-    formula=(
-        "the time in `evaluate`, `validate`, `predict`, `estimate_loss`, `check_accuracy` and "
-        "validation steps of trainers on T, including the loading within them. Also, whatever the "
-        "function is called, forward passes without gradients after a step's backward pass: calls of "
-        "PyTorch modules with no operators numbered by autograd, together with functions that do "
-        "nothing else; and XLA programs that spend most of their time on source lines that also occur "
-        "in another program's `jvp`. A bound, because the work on devices would be saved, too"
-    ),
 )
 WHOLE = (_INPUT, _PREPROCESSING, _COMPILATION, _CHECKPOINT, _LOGGING, _EVALUATION)
 """All of them."""

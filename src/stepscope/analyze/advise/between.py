@@ -151,10 +151,4 @@ BETWEEN = Cause(
         "": "do it every n steps, or in parallel with the steps in a thread or process",
     },
     withdrawn=f"without it the time from one step to the next would not be {WORTH:.0%} shorter",
-    formula=(
-        "gain without the time between the end of one step and the beginning of the next, in at least "
-        "two gaps; gaps of more than four times the usual length are pauses. If one activity accounts "
-        "for 0.6 of it, the finding carries that activity's rule"
-    ),
-    fires="0.2 if only the framework that runs the loop, or the profiler, is known to be at work there",
 )

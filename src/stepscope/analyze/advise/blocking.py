@@ -119,11 +119,4 @@ BLOCKING = Cause(
     least=LEAST,
     limits={"line_ratio": ONE_LINE},
     withdrawn=f"the steps without it would not be {LEAST:.0%} shorter, or no line accounts for half",
-    formula=(
-        "gain without the time in which T sleeps, or waits for a file, a lock or another process, while "
-        "no device works; outside operators, exchanges and the activities above; known from sampled "
-        "stacks, otherwise from recorded calls of Python that only wait (`time.sleep`, locks, queues, "
-        "sockets)"
-    ),
-    fires="≥ 0.05, and one line accounts for half of it",
 )

@@ -76,8 +76,4 @@ CALLBACK = Cause(
     },
     command=lambda facts, case: show(facts, "op", case.evidence["events"][0]["name"], order="micros"),
     withdrawn=f"no operation of compiled code calls Python for {WORTH:.0%} of the steps",
-    formula=(
-        "the time of XLA or TensorFlow operations that call Python: `pure_callback`, `io_callback`, "
-        "`debug_callback`, `PyFunc`, also on T itself; a bound"
-    ),
 )

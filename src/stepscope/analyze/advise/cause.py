@@ -61,9 +61,6 @@ class Cause:
             passed is wider, the more ways it includes; one below 0 also says why the work is needless.
         idles: Whether it is a reason why an accelerator stands still.
         waits: Whether it looks at waits: if only others could judge, much may still be to gain.
-        formula: The measured quantity, in Markdown, for the reference of rules.
-        fires: From which value on, beyond a gain of 3 % of the step.
-        source: Source of the formula and its limits.
     """
 
     rule: str
@@ -82,9 +79,6 @@ class Cause:
     width: int = 0
     idles: bool = False
     waits: bool = True
-    formula: str = ""
-    fires: str = ""
-    source: str = "ours"
 
     def check(self, facts: Facts) -> Iterator[Finding]:
         """Judge the cause on all ranks."""

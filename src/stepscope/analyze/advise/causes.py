@@ -386,14 +386,6 @@ CAUSES: tuple[Cause, ...] = (
             {"": one.off},
             "it is switched off",
             always=f"{one.say} ({one.setting})",
-            formula=(
-                "a setting for debugging that was on when the capture started: "
-                "`torch.autograd.detect_anomaly`, `jax_disable_jit`, `jax_debug_nans`, `jax_debug_infs`, "
-                "`jax_check_tracer_leaks`, `tf.config.run_functions_eagerly`, `sys.settrace`, "
-                "`sys.setprofile`, `python -X dev`, `tracemalloc`; gain "
-                "without its own frames in sampled stacks and the operators that it adds"
-            ),
-            fires="≥ 0.03, else info",
         )
         for one in LEFT_ON
     ),
@@ -410,11 +402,6 @@ CAUSES: tuple[Cause, ...] = (
             "": "compute in float32",
         },
         f"it computes in 32 bit, or the steps in 32 bit would not be {WORTH:.0%} shorter",
-        formula=(
-            "`jax_enable_x64`, or a default type of float64 in PyTorch, when the capture started, or most "
-            "parameters of the models called in it are float64; gain with 0.6 of the time in which operators "
-            "or XLA's threads ran"
-        ),
     ),
     _row(
         "too-many-threads",
@@ -426,10 +413,6 @@ CAUSES: tuple[Cause, ...] = (
         {"": "use no more threads than processors: torch.set_num_threads(…), OMP_NUM_THREADS"},
         "there are as many processors as threads",
         bound=True,
-        formula=(
-            "more threads of PyTorch than processors that the process may use, when the capture started; the "
-            "gain is at most the time of the operators"
-        ),
     ),
     _row(
         "interpreter-held",
@@ -444,11 +427,6 @@ CAUSES: tuple[Cause, ...] = (
         },
         "no other thread holds the interpreter for long, or the steps without these waits would not be "
         f"{WORTH:.0%} shorter",
-        formula=(
-            "gain without the longest gaps between operators of T, as long in all as T slept while another "
-            "thread that Python started ran and the sampler of stacks had to wait for the interpreter, too, "
-            "by half of the switch interval or more; known on Linux, from captures of Stepscope"
-        ),
     ),
     _row(
         "dense-gradient",
@@ -465,12 +443,6 @@ CAUSES: tuple[Cause, ...] = (
         made=MADE,
         limits={"filled_ratio": gradients.HALF},
         sure=lambda case: case.ratio >= gradients.HALF,
-        formula=(
-            "gain without the gradients of embeddings that take half of their time or more to be filled with "
-            "zeros, and without operators of the optimizer that take at least half as long as filling one; "
-            "info below half of the step, because a sparse gradient has a cost of its own"
-        ),
-        fires="filling ≥ 0.5 of it",
     ),
     _row(
         "unused-gradients",
@@ -486,11 +458,6 @@ CAUSES: tuple[Cause, ...] = (
         },
         f"an optimizer updates as many parameters as have got a gradient, or the steps without the others "
         f"would not be {WORTH:.0%} shorter",
-        formula=(
-            "gain without the end of a backward pass after the last gradient that the optimizer then uses, "
-            "if more are accumulated than it has parameters; they are counted by its operators, of which "
-            "most run once for each. What is added to a gradient that was not cleared is not its own"
-        ),
     ),
     _row(
         "called-again",
@@ -505,12 +472,6 @@ CAUSES: tuple[Cause, ...] = (
         },
         f"no call is the same again, or the steps without them would not be {WORTH:.0%} shorter",
         width=-1,
-        formula=(
-            "gain without calls of a whole `nn.Module` that got the very tensors of its last call, "
-            "unchanged, with the same parameters, mode and autocast, and no backward pass or optimizer "
-            "between the two; that drew no random numbers and ran in no backward pass; and without the "
-            "backward passes of these calls; captures of Stepscope record it"
-        ),
     ),
     _row(
         "computed-again",
@@ -523,11 +484,6 @@ CAUSES: tuple[Cause, ...] = (
         _computed_once,
         f"the steps run different ones, or the steps without them would not be {WORTH:.0%} shorter",
         sure=lambda case: False,
-        formula=(
-            "gain without operators of the forward pass that no backward operator is linked to, that draw no "
-            "random numbers, and that are the same in half of the steps or more; whether their values are "
-            "the same is not known, so the finding is info"
-        ),
     ),
     _row(
         "process-messages",
@@ -538,9 +494,6 @@ CAUSES: tuple[Cause, ...] = (
             "if they are short; large arrays in shared memory"
         },
         f"the steps without them would not be {WORTH:.0%} shorter",
-        formula=(
-            "gain without the time in which sampled stacks of T stand in `multiprocessing`, Ray or ZeroMQ"
-        ),
     ),
     _row(
         "recomputed",
@@ -549,10 +502,6 @@ CAUSES: tuple[Cause, ...] = (
         {"": "if there is enough memory, do without gradient checkpointing, or use it in fewer layers"},
         f"the steps without it would not be {WORTH:.0%} shorter",
         sure=lambda case: False,
-        formula=(
-            "gain without the time in which sampled stacks of T stand in the recomputing of "
-            "`torch.utils.checkpoint`; info, because whether memory would suffice is not known"
-        ),
     ),
     _row(
         "growing-steps",
@@ -564,12 +513,6 @@ CAUSES: tuple[Cause, ...] = (
             "": "look for a list, hook or graph that each step adds to, and process only what is new",
         },
         "a later capture has no more operators a step than an earlier one, and that line takes no longer",
-        formula=(
-            "from three captures of a run on: every step of each capture has more operators than every step "
-            "of the one before; gain without those that the first capture did not have. Or the time of one "
-            "line rises through the captures by three times its error, and that of the rest of the step half "
-            "as much or less; gain without that line"
-        ),
     ),
 )
 """Every cause that is a row, by its id."""

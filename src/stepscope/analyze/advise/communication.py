@@ -87,9 +87,6 @@ COMMUNICATION_BOUND = Cause(
     ),
     limits={"cost_ratio": WORTH},
     withdrawn=f"steps whose communication took no time would not be {WORTH:.0%} shorter",
-    formula="gain if communication took no time; cost: U(communication) while nothing else runs",
-    fires="cost too ≥ 0.03",
-    source="XProf's collectives",
 )
 
 

@@ -154,12 +154,6 @@ PRECISION = Cause(
     limits={"fp32_ratio": FP32_RATIO},
     withdrawn=f"less than {FP32_RATIO:.0%} of their time is 32-bit, or the steps with these products at "
     f"twice the rate would not be {WORTH:.0%} shorter",
-    formula=(
-        "gain if 32-bit matrix products and convolutions took half as long. What is 32-bit is known "
-        "from the operator's recorded input types, otherwise from kernel names. Devices from compute "
-        "capability 7.0"
-    ),
-    fires="0.3 of their time",
 )
 
 
@@ -204,11 +198,6 @@ LAYOUTS = Cause(
     },
     command=_show_kernel,
     withdrawn=f"the steps without conversions would not be {WORTH:.0%} shorter",
-    formula=(
-        "gain without layout conversions; on tfprof's own data, a node named BatchNorm without any of "
-        "type FusedBatchNorm, or NHWC on a GPU"
-    ),
-    source="tfprof; ours",
 )
 
 
@@ -274,5 +263,4 @@ PAGEABLE = Cause(
     },
     command=_show_kernel,
     withdrawn=f"the steps without these copies would not be {WORTH:.0%} shorter",
-    formula="gain without copies from or to pageable memory and the waits for them",
 )

@@ -113,12 +113,4 @@ EAGER = Cause(
     least=LEAST,
     made=lambda case: SET_UP if framework_of(case.waited.trace) == "keras" else "",
     withdrawn=f"the steps with one call in place of these would not be {LEAST:.0%} shorter",
-    formula=(
-        "gain without dispatching operations one by one: calls on T of compiled JAX functions and "
-        "TensorFlow operations, the gaps between them if shorter than 1 ms, and, with sampled stacks, all "
-        "Python of the packages that call them, not counting what they execute on the host, nor reads of "
-        "single values; one call is left or, where calls of functions that are called again take less than "
-        "half, one of each function"
-    ),
-    fires="≥ 0.1, 50 per step",
 )

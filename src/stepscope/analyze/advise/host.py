@@ -541,15 +541,4 @@ HOST = Cause(
     withdrawn=f"the steps without it would not be {WORTH:.0%} shorter, or no device ran dry for that",
     sure=_is_own,
     bound=True,  # less of the host's work is left, or the same work in less time
-    formula=(
-        "gain without the host's own time while the device is dry: on T and on threads that launch a "
-        "tenth of the work or more, not counting the five activities above, waiting and the profiler. "
-        "Evidence: launch calls, Python, operators and untraced time, which add up to it, and how long "
-        "no device worked while the host was waiting as well. If one call accounts for half of it, such "
-        "as the first use of a device, that call is named. Without an accelerator and without stacks: "
-        "the time in which T runs no operator and no other thread or rank works that it may wait for, "
-        "with the range in which most of it lies; whether that is Python or a wait was not recorded"
-    ),
-    fires="cost too ≥ 0.03; 0.2 without an accelerator",
-    source="HTA's host wait",
 )

@@ -330,15 +330,6 @@ SMALL = Cause(
     withdrawn="fewer than half are shorter than 10 µs, or the steps with one in place of these would not be "
     f"{WORTH:.0%} shorter",
     sure=_fusing_saves,
-    formula=(
-        "gain without kernels below 10 µs; without an accelerator, without operators below 10 µs (in "
-        "the backward pass, those within autograd's own events) and the gaps between them if shorter "
-        "than 20 µs; where the same operators run three times in a row or more, without all that lies "
-        "in between, if most of that is such operators and gaps, and without an optimizer's Python that "
-        "updates tensor by tensor. Operators of the backward pass are reported at the lines of the "
-        "forward operators that created them"
-    ),
-    fires="half of them, 100 per step",
 )
 
 
@@ -396,11 +387,6 @@ OPTIMIZER = Cause(
     withdrawn="one of its operators is fused or foreach, or the steps with one operator in place of these "
     f"would not be {WORTH:.0%} shorter",
     sure=_fusing_saves,
-    formula=(
-        "gain without the optimizer's operators, the Python between them if the optimizer's call is "
-        "marked, and its kernels, none of which is fused or foreach"
-    ),
-    fires="40 operators per step",
 )
 
 

@@ -196,9 +196,4 @@ SYNCS = Cause(
     say=_say,
     remedies=_remedy,
     withdrawn=f"the steps would not be {WORTH:.0%} shorter if these calls did not wait",
-    formula=(
-        "gain if calls that wait for the device did not wait; without an accelerator, gain without "
-        "all reads of single values (`.item()`, `float()`) but one a step; if a library's function reads "
-        "them and runs none of the model for longer, without the call of it"
-    ),
 )
