@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.modules import uncompiled
 
-from stepscope.attribute.spans import Spans, sweep
+from stepscope.attribute.spans import Spans
 from stepscope.kernels import tree
 
 pairs = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=12)
@@ -52,22 +52,6 @@ def test_within_windows(a, windows):
     expected = [len(instants(a) & set(range(s, s + d))) for s, d in windows]
     assert spans(a).within(start, end).tolist() == expected
     assert spans(a).holds(start).tolist() == (spans(a).within(start, start + 1) > 0).tolist()
-
-
-@given(st.lists(pairs, min_size=1, max_size=4))
-def test_sweep_gives_each_instant_to_the_first_layer(drawn):
-    swept = sweep([spans(layer) for layer in drawn])
-    owner = {}
-    for number, layer in enumerate(drawn):
-        for instant in instants(layer):
-            owner.setdefault(instant, number)
-    for number in range(len(drawn)):
-        assert covered(swept.layer_spans(number)) == {t for t, who in owner.items() if who == number}
-    totals = swept.within(np.array([0, 7]), np.array([60, 21]), len(drawn))
-    assert totals[0].sum() == len(owner)
-    assert totals[1].tolist() == [
-        sum(7 <= t < 21 and who == n for t, who in owner.items()) for n in range(len(drawn))
-    ]
 
 
 forests = st.integers(0, 25).flatmap(

@@ -12,36 +12,10 @@ from stepscope.patterns import Pattern, compile_pattern
 
 VIEWS = ("scope", "graph", "op", "code")
 
-ORDERS = (
-    "name",
-    "bytes",
-    "peak_bytes",
-    "residual_bytes",
-    "output_bytes",
-    "micros",
-    "accelerator_micros",
-    "cpu_micros",
-    "params",
-    "float_ops",
-    "occurrence",
-)
-
 SELECTS = (
-    "bytes",
-    "micros",
-    "params",
-    "float_ops",
-    "tensor_value",
-    "device",
-    "op_types",
-    "occurrence",
-    "input_shapes",
-    "accelerator_micros",
-    "cpu_micros",
-    "peak_bytes",
-    "residual_bytes",
-    "output_bytes",
-)
+    "bytes", "micros", "params", "float_ops", "tensor_value", "device", "op_types", "occurrence",
+    "input_shapes", "accelerator_micros", "cpu_micros", "peak_bytes", "residual_bytes", "output_bytes",
+)  # fmt: skip
 
 OUTPUTS = ("stdout", "file", "timeline", "pprof", "none")
 
@@ -108,6 +82,8 @@ class ViewOptions:
 
 OPTIONS = tuple(option.name for option in fields(ViewOptions))
 REGEX_OPTIONS = tuple(name for name in OPTIONS if name.endswith("_regexes"))
+METRICS = tuple(name.removeprefix("min_") for name in OPTIONS if name.startswith("min_"))
+ORDERS = ("name", *METRICS)
 _LISTS = (*REGEX_OPTIONS, "select")
 
 

@@ -34,12 +34,10 @@ from stepscope.attribute.device import (
     kind_spans,
     no_device_work,
 )
-from stepscope.attribute.spans import Spans, sweep
+from stepscope.attribute.spans import Spans
 from stepscope.attribute.windows import NO_STEP, windows
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.model import Trace
-
-_COMPUTE, _COMMUNICATION, _COPY = range(3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,20 +174,20 @@ def _devices(trace: Trace) -> list[DeviceRows]:
 
 
 def _measure(trace: Trace, device: DeviceRows, steps: list[tuple[int, int, int]]) -> list[Overlap]:
-    sets = [kind_spans(trace, device.rows, *kinds) for kinds in (COMPUTE, COMMUNICATION, COPY)]
-    starts, ends = [step[1] for step in steps], [step[2] for step in steps]
-    whole = [spans.within(starts, ends).tolist() for spans in sets]  # type: ignore[arg-type]
-    exclusive = sweep(sets).within(starts, ends, len(sets)).tolist()  # type: ignore[arg-type]
+    compute, communication, copy = (
+        kind_spans(trace, device.rows, *kinds) for kinds in (COMPUTE, COMMUNICATION, COPY)
+    )
+    parts = {
+        "compute_ns": compute, "communication_ns": communication, "copy_ns": copy,
+        "exposed_communication_ns": communication.minus(compute),
+        "exposed_copy_ns": copy.minus(compute.union(communication)),
+    }  # fmt: skip
+    _, starts, ends = np.array(steps, np.int64).T
+    spent = {name: spans.within(starts, ends).tolist() for name, spans in parts.items()}
     return [
         Overlap(
             rank=device.rank, device=device.device, step=number, start_ns=start, end_ns=end,
-            compute_ns=whole[_COMPUTE][n], communication_ns=whole[_COMMUNICATION][n], copy_ns=whole[_COPY][n],
-            exposed_communication_ns=exclusive[n][_COMMUNICATION], exposed_copy_ns=exclusive[n][_COPY],
+            **{name: times[n] for name, times in spent.items()},
         )
         for n, (number, start, end) in enumerate(steps)
     ]  # fmt: skip
-
-
-def idle_spans(trace: Trace, device: DeviceRows, start_ns: int, end_ns: int) -> Spans:
-    """Return when one device did nothing within a window."""
-    return kind_spans(trace, device.rows, *COMPUTE, *COMMUNICATION, *COPY).gaps(start_ns, end_ns)

@@ -1,11 +1,11 @@
-"""Algebra of time: sets of disjoint intervals, and the sweep that shares time out by priority.
+"""Algebra of time: sets of disjoint intervals.
 
 All intervals are half-open, ``start <= t < end``, in integer nanoseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,57 +111,3 @@ class Spans:
     def clip(self, start: int, end: int) -> Spans:
         """Return the part that lies in a window."""
         return self.intersect(Spans.window(start, end))
-
-
-@dataclass(frozen=True, slots=True)
-class Swept:
-    """Disjoint intervals in ascending order, each given to one layer."""
-
-    start: Times
-    end: Times
-    layer: npt.NDArray[np.int32]
-
-    def layer_spans(self, layer: int) -> Spans:
-        """Return the time that one layer was given."""
-        mine = self.layer == layer
-        return Spans(self.start[mine], self.end[mine])
-
-    def within(self, start: Ints, end: Ints, layers: int) -> Times:
-        """Return i8[windows, layers]: how much of each window each layer was given."""
-        return np.stack([self.layer_spans(layer).within(start, end) for layer in range(layers)], axis=1)
-
-
-def sweep(layers: Sequence[Spans]) -> Swept:
-    """Give every instant to the first of the layers that covers it.
-
-    This is the priority sweep of XProf's step breakdown and of PyTorch's former TensorBoard plugin: exclusive
-    by construction, so that parts always add up.
-
-    Args:
-        layers: Highest priority first.
-    """
-    bounds = [(s.start, 1, n) for n, s in enumerate(layers)] + [(s.end, -1, n) for n, s in enumerate(layers)]
-    time = np.concatenate([b[0] for b in bounds]) if bounds else np.zeros(0, np.int64)
-    change = (
-        np.concatenate([np.full(len(b[0]), b[1], np.int32) for b in bounds])
-        if bounds
-        else np.zeros(0, np.int32)
-    )
-    layer = (
-        np.concatenate([np.full(len(b[0]), b[2], np.int32) for b in bounds])
-        if bounds
-        else np.zeros(0, np.int32)
-    )
-    order = np.argsort(time, kind="stable")
-    out_start, out_end = np.empty(len(time), np.int64), np.empty(len(time), np.int64)
-    out_layer = np.empty(len(time), np.int32)
-    count = intervals.sweep(
-        time[order],
-        layer[order],
-        change[order],
-        np.zeros(len(layers), np.int64),
-        out_start,
-        out_end,
-        out_layer,
-    )
-    return Swept(out_start[:count].copy(), out_end[:count].copy(), out_layer[:count].copy())

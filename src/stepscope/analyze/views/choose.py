@@ -7,16 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stepscope.analyze.options import ViewOptions, matches
+from stepscope.analyze.options import METRICS, ViewOptions, matches
 from stepscope.analyze.views.measure import Bools, Ints
 from stepscope.analyze.views.tree import Floats, Numbers, Tree, below_added
 from stepscope.kernels import tree as forest
-
-_LEAST = (
-    "bytes", "peak_bytes", "residual_bytes", "output_bytes", "micros", "accelerator_micros", "cpu_micros",
-    "params", "float_ops", "occurrence",
-)  # fmt: skip
-"""The metrics that the ``min_`` options are named after."""
 
 Values = Callable[[Tree, str], "Numbers | None"]
 
@@ -114,7 +108,7 @@ def _shown(tree: Tree, options: ViewOptions, terms: Terms, *, flat: bool) -> Boo
         depth = _started(tree, options)
         trimmed = _trimmed(tree, depth, options, matches_too=terms.trims_matches)
         shown &= (depth > 0) & (depth <= options.max_depth) & ~trimmed
-    for metric in _LEAST:
+    for metric in METRICS:
         values = terms.least(tree, metric)
         if values is not None:
             shown &= values >= getattr(options, f"min_{metric}")
