@@ -10,7 +10,6 @@ training thread runs no operator is all that is known: it may be Python, or a wa
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -66,19 +65,7 @@ _ENGINE = re.compile(r"(?:^|/)torch/autograd/\S+\.py\(\d+\): _engine_run_backwar
 _COPIES = re.compile(r"Memcpy|Memset|memcpy|Free|Malloc")
 
 
-@dataclass(frozen=True)
-class HostTime:
-    """The parts of the host's time; they exclude each other."""
-
-    launching: Spans
-    python: Spans
-    operators: Spans
-    other: Spans
-
-    @property
-    def all(self) -> Spans:
-        """All of them."""
-        return self.launching.union(self.python, self.operators, self.other)
+_CALLS = among(Kind.HOST_OP, Kind.RUNTIME_CALL)
 
 
 def _cases(facts: Facts) -> list[Case]:
@@ -145,46 +132,38 @@ def _case(waited: Waited) -> Case | None:
     parts = _parts(waited)
     if not waited.has_device:
         if len(waited.frames):
-            return _python_alone(waited, parts.python.minus(_awaiting(waited)))
+            return _python_alone(waited, parts["python_ns"].minus(_awaiting(waited)))
         if waited.sampled is not None:
-            return _python_sampled(waited, parts.other)
-        return _outside_operators(waited, parts.other) if _has_operators(waited) else None
+            return _python_sampled(waited, parts["untraced_ns"])
+        return _outside_operators(waited, parts["untraced_ns"]) if _has_operators(waited) else None
     if waited.graph is None:  # nothing tells what the device waited for
         return None
-    worth = waited.worth(host=dict.fromkeys(waited.host_lanes, parts.all.intersect(waited.dry)))
-    exposed = {
-        "launching_ns": parts.launching,
-        "python_ns": parts.python,
-        "operators_ns": parts.operators,
-        "untraced_ns": parts.other,
-    }
-    shares = {name: spans.intersect(waited.dry).measure_ns for name, spans in exposed.items()}
+    own = Spans.empty().union(*parts.values())
+    worth = waited.worth(host=dict.fromkeys(waited.host_lanes, own.intersect(waited.dry)))
+    shares = {name: spans.intersect(waited.dry).measure_ns for name, spans in parts.items()}
     whole = max(sum(shares.values()), 1)
-    lines = waited.lines(parts.all.intersect(waited.dry))
+    lines = waited.lines(own.intersect(waited.dry))
     rule, one_call = "host-bound", _one_call(waited, whole)
-    if one_call:
-        pass
-    elif shares["launching_ns"] >= MAIN_SHARE * whole:
-        rule = "launch-bound"
-    elif shares["python_ns"] >= MAIN_SHARE * whole:
-        rule = "python-overhead"
+    for name, named_after in (("python_ns", "python-overhead"), ("launching_ns", "launch-bound")):
+        if not one_call and shares[name] >= MAIN_SHARE * whole:
+            rule = named_after
     evidence: dict[str, Any] = {
         "device_idle_ratio": waited.dry.measure_ns / waited.wall_ns,
         "device_idle_ns": round(waited.dry.measure_ns / waited.count),
         "waited_ns": round(worth.cost_ns / waited.count),
         **{name: round(ns / waited.count) for name, ns in shares.items()},
-        "host_waiting_ns": round(_host_waiting(waited, parts).measure_ns / waited.count),
+        "host_waiting_ns": round(_host_waiting(waited, own).measure_ns / waited.count),
         **one_call,
         "lines": lines_told(lines, whole),
     }
     line, launches = leading(lines, whole), _dry_launches(waited)
-    return Case(waited, worth, evidence, line, launches, _chain(waited, parts), rule)
+    return Case(waited, worth, evidence, line, launches, _chain(waited, own), rule)
 
 
 def _one_call(waited: Waited, whole: int) -> dict[str, Any]:
     """Return the one call that makes up most of the host's part, such as starting a device."""
     trace = waited.trace
-    calls = among(Kind.HOST_OP, Kind.RUNTIME_CALL)[trace.kind] & (trace.device < 0)
+    calls = _CALLS[trace.kind] & (trace.device < 0)
     rows = np.flatnonzero(
         calls & np.isin(trace.lane, waited.host_lanes) & ~waited.activities.waits[trace.name]
     )
@@ -195,10 +174,10 @@ def _one_call(waited: Waited, whole: int) -> dict[str, Any]:
     return {"one_call": trace.name_of(row), "one_call_ns": int(dry.max())}
 
 
-def _host_waiting(waited: Waited, parts: HostTime) -> Spans:
+def _host_waiting(waited: Waited, own: Spans) -> Spans:
     """Return the time in which the training thread waits and no device works: nobody's own time."""
     waits = waited.activities.waiting(waited.lane).minus(waited.activities.spans(waited.lane))
-    return waits.intersect(waited.dry).minus(parts.all)
+    return waits.intersect(waited.dry).minus(own)
 
 
 def _python_alone(waited: Waited, python: Spans) -> Case:
@@ -363,8 +342,8 @@ def _least_alone(waited: Waited, case: Case | None) -> float:
     return SAMPLED if case.line.time_ns >= MAIN_SHARE * whole else PYTHON
 
 
-def _parts(waited: Waited) -> HostTime:
-    """Divide the host's time: launches on any launching thread first, untraced time last."""
+def _parts(waited: Waited) -> dict[str, Spans]:
+    """Divide the host's time into parts that exclude each other: launches on any launching thread first."""
     trace, lanes = waited.trace, waited.host_lanes or [waited.lane]
     mine = np.flatnonzero(np.isin(trace.lane, lanes) & (trace.device < 0))
     kind = trace.kind[mine]
@@ -374,17 +353,20 @@ def _parts(waited: Waited) -> HostTime:
     copies = named(trace, _COPIES)
     launching = rows_spans(trace, launches[~copies[trace.name[launches]]]).intersect(rest)
     rest = rest.minus(launching)
-    operators = rows_spans(trace, mine[among(Kind.HOST_OP, Kind.RUNTIME_CALL)[kind]])
+    operators = rows_spans(trace, mine[_CALLS[kind]])
     operators = operators.minus(_in_python(waited, mine).union(_in_functions(waited, mine))).intersect(rest)
     rest = rest.minus(operators)
     python = rows_spans(trace, mine[kind == Kind.PYTHON_FRAME]).intersect(rest)
-    return HostTime(launching, python, operators, rest.minus(python))
+    return {
+        "launching_ns": launching, "python_ns": python, "operators_ns": operators,
+        "untraced_ns": rest.minus(python),
+    }  # fmt: skip
 
 
 def _in_python(waited: Waited, mine: Ints) -> Spans:
     """Return the time within operators in which a frame is the innermost, as in the step's tree."""
     trace = waited.trace
-    operators = among(Kind.HOST_OP, Kind.RUNTIME_CALL)[trace.kind]
+    operators = _CALLS[trace.kind]
     if not (trace.kind[mine] == Kind.PYTHON_FRAME).any():
         return Spans.empty()
     start, end, row = innermost(trace, mine, trace.lane[mine])
@@ -412,11 +394,7 @@ def _not_its_own(waited: Waited, lanes: list[int]) -> Spans:
     busy = waited.activities.spans(waited.lane).union(of_thread(waited))
     waits = waited.activities.waiting(waited.lane)
     trace = waited.trace
-    others = np.flatnonzero(
-        np.isin(trace.lane, lanes[1:])
-        & among(Kind.HOST_OP, Kind.RUNTIME_CALL)[trace.kind]
-        & (trace.device < 0)
-    )
+    others = np.flatnonzero(np.isin(trace.lane, lanes[1:]) & _CALLS[trace.kind] & (trace.device < 0))
     # While the main thread waits for the thread of the backward pass, that one is the host.
     return busy.union(waits.minus(rows_spans(trace, others)))
 
@@ -424,20 +402,18 @@ def _not_its_own(waited: Waited, lanes: list[int]) -> Spans:
 def _dry_launches(waited: Waited) -> Ints:
     """Return the host's operators and calls that ran while no device worked."""
     trace = waited.trace
-    mine = np.flatnonzero(
-        (trace.lane == waited.lane) & among(Kind.HOST_OP, Kind.RUNTIME_CALL)[trace.kind] & (trace.device < 0)
-    )
+    mine = np.flatnonzero((trace.lane == waited.lane) & _CALLS[trace.kind] & (trace.device < 0))
     dry = waited.dry.within(trace.start_ns[mine], trace.end_ns[mine])
     return mine[dry >= np.maximum(trace.duration_ns[mine] // 2, 1)]
 
 
-def _chain(waited: Waited, parts: HostTime) -> tuple[str, ...]:
+def _chain(waited: Waited, own: Spans) -> tuple[str, ...]:
     trace = waited.trace
     dry = waited.dry.measure_ns / waited.wall_ns
     kernels = waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]
     inside = kernels[waited.spans.holds(trace.start_ns[kernels])]
     chain = [f"no device works for {most(dry)} of {'the steps' if waited.marked else 'the recording'}"]
-    waiting = _host_waiting(waited, parts).measure_ns
+    waiting = _host_waiting(waited, own).measure_ns
     if waiting >= WORTH * waited.wall_ns:
         per = "a step" if waited.marked else "of the recording"
         chain.append(
