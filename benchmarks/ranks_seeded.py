@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 
 from stepscope.analyze.health.slow_rank import SLOW, TOGETHER, WANDERING, slow_ranks
-from stepscope.analyze.ranks.account import accounts
+from stepscope.analyze.ranks.account import accounts_of
 from stepscope.health import Finding
 
 STAGES = ["data", "copy", "forward", "backward", "optimizer", "rest"]
@@ -103,7 +104,11 @@ def verdict(taken: np.ndarray) -> tuple[str, int | None]:
 
 def findings_of(taken: np.ndarray) -> list[Finding]:
     """Return what is told of a job."""
-    found = accounts(taken, ranks=range(taken.shape[1]), stages=STAGES, steps=np.arange(len(taken)))
+    table = SimpleNamespace(
+        durations_s=taken, ranks=[*range(taken.shape[1])], stages=STAGES, steps=np.arange(len(taken)),
+        groups={}, own_steps=False, lines={},
+    )  # fmt: skip
+    found = accounts_of(table)
     return slow_ranks(found, hosts={}, walls={})[0]
 
 

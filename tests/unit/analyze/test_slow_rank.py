@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from stepscope.analyze.health.slow_rank import SLOW, TITLES, TOGETHER, WANDERING, slow_ranks
-from stepscope.analyze.ranks.account import accounts
+from stepscope.analyze.ranks.account import accounts_of
 
 STAGES = ["data", "copy", "forward", "backward", "optimizer", "rest"]
 TYPICAL_S = np.array([2, 1, 20, 40, 5, 1]) / 1e3
@@ -31,7 +33,11 @@ def met(own):
 
 def judge(taken, *, groups=None, first=0):
     steps = np.arange(first, first + len(taken))
-    found = accounts(taken, ranks=range(taken.shape[1]), stages=STAGES, steps=steps, groups=groups)
+    table = SimpleNamespace(
+        durations_s=taken, ranks=[*range(taken.shape[1])], stages=STAGES, steps=steps, groups=groups or {},
+        own_steps=False, lines={},
+    )  # fmt: skip
+    found = accounts_of(table)
     return slow_ranks(
         found, hosts={3: "node3"}, walls={int(step): 1.7e9 + step / 10 for step in steps}
     )  # fmt: skip

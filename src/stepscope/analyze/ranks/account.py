@@ -6,7 +6,7 @@ Ranks that wait for each other leave together the stage in which they do, so ste
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
@@ -81,47 +81,6 @@ class OwnSteps:
         return {rank: middle for rank, (_, middle, _) in self.quartiles_s.items()}
 
 
-def accounts(
-    durations_s: Floats,
-    *,
-    ranks: Sequence[int],
-    stages: Sequence[str],
-    steps: Steps,
-    groups: Mapping[int, str] | None = None,
-    own_steps: bool = False,
-) -> tuple[Account, ...]:
-    """Account for each group of ranks separately, in order of their names.
-
-    Args:
-        durations_s: Shape ``(steps, ranks, stages)``, seconds, stages in the order in which they run.
-        ranks: Number of each rank.
-        stages: Name of each stage.
-        steps: Number of each step, ascending.
-        groups: Each rank's work, if ranks do different work; a rank without is in a group "".
-        own_steps: Whether the steps are numbered by each rank's own order, since ranks count them together.
-
-    Raises:
-        EmptyTraceError: No group of two ranks or more has steps that all of them recorded.
-    """
-    names = [(groups or {}).get(rank, "") for rank in ranks]
-    made, why = [], None
-    for group in sorted(set(names)):
-        here = [at for at, name in enumerate(names) if name == group]
-        part = durations_s if len(here) == len(names) else durations_s[:, here]
-        try:
-            numbers = [ranks[at] for at in here]
-            made.append(
-                _own_account(group, part, numbers, stages, steps)
-                if own_steps
-                else _account(group, part, numbers, stages, steps)
-            )
-        except EmptyTraceError as error:
-            why = why or error
-    if not made and why is not None:
-        raise why
-    return tuple(made)
-
-
 class Durations(Protocol):
     """Times of a run's ranks for each stage of each step, as the store has them."""
 
@@ -167,19 +126,34 @@ class Durations(Protocol):
 
 
 def accounts_of(table: Durations) -> tuple[Account, ...]:
-    """Return the account of each group of ranks of a run; see :func:`accounts`."""
-    made = accounts(
-        table.durations_s, ranks=table.ranks, stages=table.stages, steps=table.steps, groups=table.groups,
-        own_steps=table.own_steps,
-    )  # fmt: skip
-    return tuple(replace(account, lines=table.lines) for account in made)
+    """Account for each group of ranks of a run separately, in order of their names.
+
+    Raises:
+        EmptyTraceError: No group of two ranks or more has steps that all of them recorded.
+    """
+    made, why = [], None
+    for group, here, durations_s in _groups(table):
+        ranks = [table.ranks[at] for at in here]
+        try:
+            made.append((_own_account if table.own_steps else _account)(table, group, ranks, durations_s))
+        except EmptyTraceError as error:
+            why = why or error
+    if not made and why is not None:
+        raise why
+    return tuple(made)
 
 
-def _account(
-    group: str, durations_s: Floats, ranks: list[int], stages: Sequence[str], steps: Steps
-) -> Account:
-    likely = list(stages).index(EXCHANGES) if EXCHANGES in stages else None
-    views = [_view(durations_s, ranks, stages, steps, at) for at in meetings(durations_s, steps, likely)]
+def _groups(table: Durations) -> Iterator[tuple[str, list[int], Floats]]:
+    """Yield the groups of ranks, a rank without one in "": name, columns and durations of each."""
+    names = [table.groups.get(rank, "") for rank in table.ranks]
+    for group in sorted(set(names)):
+        here = [at for at, name in enumerate(names) if name == group]
+        yield group, here, table.durations_s if len(here) == len(names) else table.durations_s[:, here]
+
+
+def _account(table: Durations, group: str, ranks: list[int], durations_s: Floats) -> Account:
+    stages = table.stages
+    views = [_view(table, ranks, durations_s, at) for at in meetings(durations_s, table.steps, stages)]
     frontier, shares, times, numbers, meets = views[0]
     for other in views[1:]:  # of two ranks either may be the one that waits: then the likely stage decides
         more = _explained(other[0]) - _explained(frontier)
@@ -200,26 +174,21 @@ def _account(
     longest = float(totals.sum(axis=0).max())
     off = max(frontier.group_s / longest - 1.0, 0.0) if longest > 0 else 0.0
     meeting = None if meets is None else stages[meets]
-    return Account(group, frontier, meeting, numbers, shares, _apart(totals), off)
+    return Account(group, frontier, meeting, numbers, shares, _apart(totals), off, lines=table.lines)
 
 
-def _own_account(
-    group: str, durations_s: Floats, ranks: list[int], stages: Sequence[str], steps: Steps
-) -> Account:
+def _own_account(table: Durations, group: str, ranks: list[int], durations_s: Floats) -> Account:
     """Return the account of ranks that meet nowhere: the rule of a stage judges their whole steps."""
-    frontier, shares, times, numbers, _ = _view(durations_s, ranks, stages, steps, None)
-    count, _, order = times.shape
-    took = np.zeros((count, len(ranks)))
-    for at in range(order):
-        took += times.stage(at)
-    whole = StageTimes([took])
-    own, _ = frontier_of(whole, np.ones(count, bool), ranks=ranks, stages=["step"], steps=numbers.tolist())
+    frontier, shares, times, numbers, _ = _view(table, ranks, durations_s, None)
+    took = times.sum_of(times.shape[2])
+    whole = np.ones(len(took), bool)
+    own, _ = frontier_of(StageTimes([took]), whole, ranks=ranks, stages=["step"], steps=numbers.tolist())
     since = own.stages[0].since
     low, middle, high = np.quantile(
         took if since is None else took[numbers >= since], (0.25, 0.5, 0.75), axis=0
     ).tolist()
     return Account(
-        group, frontier, None, numbers, shares, _apart(_totals(times)),
+        group, frontier, None, numbers, shares, _apart(_totals(times)), lines=table.lines,
         own=OwnSteps(own, dict(zip(ranks, zip(low, middle, high, strict=True), strict=True))),
     )  # fmt: skip
 
@@ -252,16 +221,15 @@ def _apart(totals: Floats) -> float:
 
 
 def _view(
-    durations_s: Floats, ranks: list[int], stages: Sequence[str], steps: Steps, meets: int | None
+    table: Durations, ranks: list[int], durations_s: Floats, meets: int | None
 ) -> tuple[Frontier, Floats, StageTimes, Steps, int | None]:
     """Return the frontier of steps that begin after a stage.
 
     Also return the group's loss in each stage of each step, the times of these steps, and their numbers.
     """
-    order, times = list(stages), StageTimes.of(durations_s)
-    if meets is not None:
-        times, steps = after_meeting(durations_s, steps, meets)
-        order = [*order[meets + 1 :], *order[: meets + 1]]
+    times, steps = after_meeting(durations_s, table.steps, meets)
+    begin = 0 if meets is None else meets + 1
+    order = [*table.stages[begin:], *table.stages[:begin]]
     whole = times.whole()
     frontier, lost = frontier_of(times, whole, ranks=ranks, stages=order, steps=steps.tolist())
     return frontier, lost, times.of_steps(whole), steps[whole], meets
@@ -281,7 +249,7 @@ def _explained(frontier: Frontier) -> float:
     return named_loss(frontier) + (0.0 if frontier.pauses is None else frontier.pauses.cost_s)
 
 
-def meetings(durations_s: Floats, steps: Steps, likely: int | None = None) -> list[int | None]:
+def meetings(durations_s: Floats, steps: Steps, names: Sequence[str]) -> list[int | None]:
     """Return the stages at whose end ranks may be together; None is the end of the step.
 
     The time from one meeting to the next is the same on every rank, whatever each did meanwhile. The end of
@@ -291,7 +259,7 @@ def meetings(durations_s: Floats, steps: Steps, likely: int | None = None) -> li
     Args:
         durations_s: Shape ``(steps, ranks, stages)``, seconds.
         steps: Number of each step.
-        likely: Stage in which ranks that train together exchange gradients, if it is known.
+        names: Name of each stage.
     """
     stages = durations_s.shape[2]
     if stages < 3 or durations_s.shape[1] < 2:
@@ -299,8 +267,8 @@ def meetings(durations_s: Floats, steps: Steps, likely: int | None = None) -> li
     durations_s, steps = durations_s[-SAMPLE:], steps[-SAMPLE:]
     spreads = []
     for stage in range(stages):
-        turned, _ = from_meeting(durations_s, steps, stage) if stage < stages - 1 else (durations_s, steps)
-        totals = turned.sum(axis=2)
+        times, _ = after_meeting(durations_s, steps, stage if stage < stages - 1 else None)
+        totals = times.sum_of(stages)
         totals = totals[np.isfinite(totals).all(axis=1)]
         if len(totals) < FEWEST_STEPS:
             return [None]
@@ -308,19 +276,19 @@ def meetings(durations_s: Floats, steps: Steps, likely: int | None = None) -> li
     best = int(np.argmin(spreads))
     if spreads[best] < DISTINCT * spreads[-1]:
         return [best]
-    if likely is None or likely == stages - 1 or DISTINCT * spreads[likely] > spreads[-1]:
+    likely = list(names).index(EXCHANGES) if EXCHANGES in names else stages - 1
+    if likely == stages - 1 or DISTINCT * spreads[likely] > spreads[-1]:
         return [None]
     return [likely, None]
 
 
-def from_meeting(durations_s: Floats, steps: Steps, stage: int) -> tuple[Floats, Steps]:
-    """Return steps that begin after a stage of the one before, numbered by the step in which they end."""
-    times, numbers = after_meeting(durations_s, steps, stage)
-    return np.stack([times.stage(at) for at in range(times.shape[2])]).transpose(1, 2, 0), numbers
+def after_meeting(durations_s: Floats, steps: Steps, stage: int | None) -> tuple[StageTimes, Steps]:
+    """Return steps that begin after a stage of the one before, numbered by the step in which they end.
 
-
-def after_meeting(durations_s: Floats, steps: Steps, stage: int) -> tuple[StageTimes, Steps]:
-    """Return the same without a copy, if every step follows the one before it."""
+    Without a copy, if every step follows the one before it; the steps as they are for None.
+    """
+    if stage is None:
+        return StageTimes.of(durations_s), steps
     follow = np.flatnonzero(np.diff(steps) == 1)
     by_stage = durations_s.transpose(2, 0, 1)
     if len(follow) == len(steps) - 1:
@@ -339,26 +307,17 @@ def own_work(table: Durations) -> Floats:
     Returns:
         Shape ``(steps, ranks)``, seconds, NaN if not recorded.
     """
-    stages = list(table.stages)
     work: Floats = table.durations_s.sum(axis=2)
     if table.own_steps or not work.size:
         return work
-    likely = stages.index(EXCHANGES) if EXCHANGES in stages else None
-    names = [table.groups.get(rank, "") for rank in table.ranks]
-    for group in set(names):
-        here = [at for at, name in enumerate(names) if name == group]
-        part = table.durations_s[:, here]
-        meets = meetings(part, table.steps, likely)[0]
-        times, steps = StageTimes.of(part), table.steps
-        if meets is not None:
-            times, steps = after_meeting(part, table.steps, meets)
+    for _, here, durations_s in _groups(table):
+        meets = meetings(durations_s, table.steps, table.stages)[0]
+        times, steps = after_meeting(durations_s, table.steps, meets)
         whole = times.of_steps(times.whole())
         if not whole.shape[0] or _apart(_totals(whole)) > APART:
             continue
         last = times.shape[2] - 1
-        come = np.zeros(times.shape[:2])
-        for at in range(last):
-            come += times.stage(at)
+        come = times.sum_of(last)
         waits = np.clip(np.fmax.reduce(come, axis=1)[:, None] - come, 0.0, times.stage(last))
         work[np.searchsorted(table.steps, steps)[:, None], here] -= waits
     return work

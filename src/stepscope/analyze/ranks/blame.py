@@ -150,20 +150,15 @@ class OwnStretches:
     row: Ints
 
 
-def asked_of(waits: Waits, at: int, excess: Excess | None = None) -> Asked:
+def asked_of(waits: Waits, at: int, excess: Excess) -> Asked:
     """Return the questions about the rank in a column, in rows of the trace of the waits."""
     number = np.flatnonzero(waits.joint.row[:, at] >= 0)
     waited = np.where(waits.last[number] == at, waits.kept_ns[number], -1)
-    unknown = np.full(len(number), np.nan)
-    if excess is None:
-        return Asked(waits.joint.row[number, at], number, waited, unknown, unknown, unknown)
     more = excess.own_ns[number], excess.computing_ns[number], excess.loading_ns[number]
     return Asked(waits.joint.row[number, at], number, waited, *more)
 
 
-def told_by(
-    trace: Trace, rank: int, asked: Asked, stretches: OwnStretches | None = None
-) -> tuple[Answers, Doings]:
+def told_by(trace: Trace, rank: int, asked: Asked, stretches: OwnStretches | None) -> tuple[Answers, Doings]:
     """Return the causes of a rank's delays in collectives where it came last, and its work in stretches."""
     causes = _Causes(trace, rank, asked)
     late = np.flatnonzero(asked.kept_ns > 0)
@@ -178,16 +173,8 @@ def told_by(
     return answers, doings
 
 
-def blame(trace: Trace, waits: Waits) -> tuple[Blame, ...]:
-    """Attribute all waiting to ranks and causes; the parts sum to the total. The largest comes first."""
-    return blame_of(waits, answers_of(trace, waits)[0])
-
-
 def answers_of(
-    trace: Trace,
-    waits: Waits,
-    excess: Excess | None = None,
-    stretches: Mapping[int, OwnStretches] | None = None,
+    trace: Trace, waits: Waits, excess: Excess, stretches: Mapping[int, OwnStretches]
 ) -> tuple[Answers, Doings]:
     """Return the causes of the last ranks' delays, from whole profiles of all of them.
 
@@ -196,7 +183,7 @@ def answers_of(
     answers: Answers = {}
     doings: Doings = {}
     for at, rank in enumerate(waits.joint.ranks):
-        exact, did = told_by(trace, rank, asked_of(waits, at, excess), (stretches or {}).get(rank))
+        exact, did = told_by(trace, rank, asked_of(waits, at, excess), stretches.get(rank))
         answers |= exact
         doings |= did
     return answers, doings
@@ -405,7 +392,9 @@ class _Causes:
         if not len(rows):
             return Doing(COMPUTING, share=share)
         name, row = self._longest(rows, start, end)
-        return Doing(COMPUTING, name, self._line(rows, start, end), share, -1, self._scope_of(row))
+        launched_by = int(self.trace.launch[row])
+        line = self._line_of(launched_by) if name and launched_by >= 0 else ""
+        return Doing(COMPUTING, name, line, share, -1, self._scope_of(row))
 
     def _host(self, row: int, near: Ints, idle: Spans, length: int) -> list[Doing]:
         """Return the host's work while the rank's device had nothing to do."""
@@ -508,11 +497,6 @@ class _Causes:
         if number not in self._scopes:
             self._scopes[number] = trace.scopes.text(number)
         return self._scopes[number]
-
-    def _line(self, rows: Ints, start: int, end: int) -> str:
-        name, row = self._longest(rows, start, end)
-        launched_by = int(self.trace.launch[row]) if row >= 0 else -1
-        return self._line_of(launched_by) if name and launched_by >= 0 else ""
 
     def _longest(self, rows: Ints, start: int, end: int) -> tuple[str, int]:
         trace = self.trace

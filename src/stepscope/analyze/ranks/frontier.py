@@ -9,9 +9,8 @@ leader shows the stage in which a delay first becomes visible (StageFrontier, ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,7 +51,7 @@ class StageLoss:
     since: int | None
     """First step from which it leads; None if no rank persists."""
     label: str
-    """``persistent``, ``recurring``, ``wandering``, ``alike`` or ``unclear``; see :func:`frontier`."""
+    """``persistent``, ``recurring``, ``wandering``, ``alike`` or ``unclear``; see :func:`frontier_of`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +99,8 @@ class StageTimes:
         self._parts, self._rows = parts, rows
 
     @classmethod
-    def of(cls, durations_s: Floats | StageTimes) -> StageTimes:
+    def of(cls, durations_s: Floats) -> StageTimes:
         """Return the times of an array of shape ``(steps, ranks, stages)``."""
-        if isinstance(durations_s, StageTimes):
-            return durations_s
         return cls([durations_s[:, :, at] for at in range(durations_s.shape[2])])
 
     @property
@@ -116,6 +113,13 @@ class StageTimes:
         """Return a stage of some steps, by rank."""
         part = self._parts[at]
         return part[rows] if self._rows is None else part[self._rows[rows]]
+
+    def sum_of(self, stages: int) -> Floats:
+        """Return the time of the first stages together, by step and rank."""
+        total: Floats = np.zeros(self.shape[:2])
+        for at in range(stages):
+            total += self.stage(at)
+        return total
 
     def whole(self) -> npt.NDArray[np.bool_]:
         """Return which steps all ranks recorded with all stages."""
@@ -139,10 +143,15 @@ def blocks(steps: int) -> Iterator[slice]:
     return (slice(begin, min(begin + BLOCK, steps)) for begin in range(0, steps, BLOCK))
 
 
-def frontier(
-    durations_s: Floats | StageTimes, *, ranks: Sequence[int], stages: Sequence[str], steps: Sequence[int]
-) -> Frontier:
-    """Account for the time of a group.
+def frontier_of(
+    times: StageTimes,
+    whole: npt.NDArray[np.bool_],
+    *,
+    ranks: Sequence[int],
+    stages: Sequence[str],
+    steps: Sequence[int],
+) -> tuple[Frontier, Floats]:
+    """Return the frontier of the steps that are whole, and the group's loss by step and stage.
 
     Labels, by the time lost beyond the median rank in a stage:
 
@@ -157,9 +166,8 @@ def frontier(
     - ``unclear``: time is lost, and neither holds: ranks differ by noise alone, or too few steps.
 
     Args:
-        durations_s: Shape ``(steps, ranks, stages)``, seconds, stages in the order in which they run; NaN
-            if
-            not recorded.
+        times: The times of all steps, stages in the order in which they run.
+        whole: Which steps all ranks recorded with all stages.
         ranks: Number of each rank.
         stages: Name of each stage.
         steps: Number of each step, ascending.
@@ -167,19 +175,6 @@ def frontier(
     Raises:
         EmptyTraceError: Fewer than two ranks, or no step that all of them recorded.
     """
-    times = StageTimes.of(durations_s)
-    return frontier_of(times, times.whole(), ranks=ranks, stages=stages, steps=steps)[0]
-
-
-def frontier_of(
-    times: StageTimes,
-    whole: npt.NDArray[np.bool_],
-    *,
-    ranks: Sequence[int],
-    stages: Sequence[str],
-    steps: Sequence[int],
-) -> tuple[Frontier, Floats]:
-    """Return the frontier of the steps that are whole, and the group's loss by step and stage."""
     used = times.of_steps(whole)
     count = used.shape[0]
     if used.shape[1] < 2 or not count:
@@ -190,15 +185,7 @@ def frontier_of(
         )
     numbers = np.asarray(steps)[whole]
     columns = _Columns(used)
-    losses = []
-    for at, stage in enumerate(stages):
-        losses.append(
-            _judge(
-                stage, partial(used.stage, at), columns.lost[:, at], columns.beyond[:, at],
-                columns.typical[:, at], columns.leader[:, at], columns.margin[:, at], columns.whole_s,
-                list(ranks), numbers, len(stages),
-            )
-        )  # fmt: skip
+    losses = [_judge(columns, at, stage, ranks, numbers) for at, stage in enumerate(stages)]
     pauses = None
     if count >= FEWEST_STEPS:
         pauses = pauses_of(
@@ -225,6 +212,7 @@ class _Columns:
     """Times of each stage of each step, some steps at a time: matrices of a thousand ranks are never made."""
 
     def __init__(self, times: StageTimes) -> None:
+        self.times = times
         steps, self._ranks, stages = times.shape
         self.lost, self.margin, self.beyond = (np.empty((steps, stages)) for _ in range(3))
         self.typical, self.excess = np.empty((steps, stages)), np.empty((steps, stages))
@@ -273,18 +261,13 @@ def median_of(taken: Floats) -> Floats:
 
 
 def _judge(
-    stage: str,
-    taken: Callable[[], Floats],
-    lost: Floats,
-    beyond: Floats,
-    typical: Floats,
-    leader: npt.NDArray[np.int64],
-    margin: Floats,
-    whole: Floats,
-    ranks: list[int],
-    numbers: npt.NDArray[np.int64],
-    stages: int,
+    columns: _Columns, stage: int, name: str, ranks: Sequence[int], numbers: npt.NDArray[np.int64]
 ) -> StageLoss:
+    lost, beyond, typical, margin = (
+        column[:, stage] for column in (columns.lost, columns.beyond, columns.typical, columns.margin)
+    )
+    leader = columns.leader[:, stage]
+    whole, stages = columns.whole_s, columns.lost.shape[1]
     by_rank = np.bincount(leader, weights=beyond, minlength=len(ranks))
     at = int(by_rank.argmax() if by_rank.any() else np.bincount(leader, minlength=len(ranks)).argmax())
     leads = leader == at
@@ -298,13 +281,13 @@ def _judge(
         if _persists(leads[begin:], len(ranks), stages) and by_rank[at] > beyond.sum() / 2:
             label, since = "persistent", int(numbers[begin])
         else:
-            held_up = _held_up(taken(), beyond, typical)
+            held_up = _held_up(columns.times.stage(stage), beyond, typical)
             if beyond[~_common(beyond, typical)].sum() < WORTH * whole.sum():
                 label = "alike"
             elif held_up is not None and _changes(leader[held_up], beyond[held_up]):
                 label = "wandering"
     return StageLoss(
-        stage, float(lost.sum()), float(beyond.sum()), ranks[at], middle, float(leads.mean()), since, label
+        name, float(lost.sum()), float(beyond.sum()), ranks[at], middle, float(leads.mean()), since, label
     )
 
 

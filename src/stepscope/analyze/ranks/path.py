@@ -81,16 +81,8 @@ class Walks:
     """
 
     def __init__(self, trace: Trace, waits: Waits, clocks: Clocks) -> None:
-        self.refused: str | None = None
-        self._walks: list[_Walk] = []
-        if clocks.refused is not None:
-            self.refused = f"the clocks cannot be aligned: {clocks.refused}"
-        elif not waits.joint.whole.all():
-            self.refused = "not all ranks of the process groups were recorded"
-        else:
-            stretches = runs_of_steps(trace, waits, clocks)
-            self._walks = [_Walk(trace, waits, stretch) for stretch in stretches]
-            self.refused = None if stretches else "no step was recorded on all ranks"
+        runs, self.refused = runs_of_steps(trace, waits, clocks)
+        self._walks = [_Walk(trace, waits, run) for run in runs]
         self._works = [work for walk in self._walks for work in walk.works]
         self.stretches = _asked(trace, self._works, clocks)
 

@@ -33,8 +33,18 @@ class StepRun:
     end_ns: Ints
 
 
-def runs_of_steps(trace: Trace, waits: Waits, clocks: Clocks) -> list[StepRun]:
-    """Return the steps that all ranks recorded once, in order, in runs without a gap."""
+def runs_of_steps(trace: Trace, waits: Waits, clocks: Clocks) -> tuple[list[StepRun], str | None]:
+    """Return the steps that all ranks recorded once, in order, in runs without a gap; or why there are none.
+
+    Args:
+        trace: The profiles of all ranks.
+        waits: Their collectives.
+        clocks: Their clocks.
+    """
+    if clocks.refused is not None:
+        return [], f"the clocks cannot be aligned: {clocks.refused}"
+    if not waits.joint.whole.all():
+        return [], "not all ranks of the process groups were recorded"
     ranks, table = waits.joint.ranks, trace.steps
     begin = clocks.aligned(table.start_ns, table.rank)
     end = clocks.aligned(table.end_ns, table.rank)
@@ -49,4 +59,4 @@ def runs_of_steps(trace: Trace, waits: Waits, clocks: Clocks) -> list[StepRun]:
             runs.append(StepRun((*before.numbers, number), before.begin_ns, end[mine]))
         else:
             runs.append(StepRun((number,), begin[mine], end[mine]))
-    return runs
+    return runs, None if runs else "no step was recorded on all ranks"

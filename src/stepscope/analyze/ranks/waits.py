@@ -127,20 +127,14 @@ def bandwidths(
         network_bytes_per_s: Rate of a rank's network in one direction, for groups of several machines.
     """
     links = RankLinks(trace, network_bytes_per_s)
-    joint = waits.joint
-    sizes = np.full(len(trace), -1, np.int64)
-    sizes[trace.collectives.row] = trace.collectives.bytes
-    message = np.where(joint.row >= 0, sizes[joint.row], -1).max(1)
+    joint, message = waits.joint, _messages(trace, waits.joint)
     longest = waits.transfer_ns.max(1)
     rows = []
     for key in dict.fromkeys(zip(joint.operation, joint.group, strict=True)):
         at = np.array([pair == key for pair in zip(joint.operation, joint.group, strict=True)])
         known = message[at][message[at] > 0]
         size = int(np.median(known)) if len(known) else -1
-        ranks = int((joint.row[at] >= 0).sum(1).max())
-        ranks = max(
-            ranks, max(count for count, here in zip(joint.expected, at.tolist(), strict=True) if here)
-        )
+        ranks = int(max((joint.row[at] >= 0).sum(1).max(), np.array(joint.expected)[at].max()))
         seconds = float(np.median(longest[at])) / 1e9
         algorithm = size / seconds if size > 0 and seconds > 0 else None
         factor = _FACTORS.get(key[0])
@@ -157,6 +151,13 @@ def bandwidths(
             )
         )  # fmt: skip
     return tuple(sorted(rows, key=lambda row: -row.wait_ns))
+
+
+def _messages(trace: Trace, joint: Joint) -> Ints:
+    """Return the bytes of each joint collective's message, -1 if none was recorded."""
+    sizes = np.full(len(trace), -1, np.int64)
+    sizes[trace.collectives.row] = trace.collectives.bytes
+    return np.asarray(np.where(joint.row >= 0, sizes[joint.row], -1).max(1))
 
 
 class RankLinks:
@@ -229,9 +230,7 @@ def slow_groups(trace: Trace, waits: Waits) -> tuple[SlowGroup, ...]:
     At least :data:`FEWEST_GROUPS` groups are compared, each with :data:`FEWEST_TRANSFERS` transfers or more,
     and nine of ten of the slow one's are longer than nine of ten of the others'. The slowest comes first.
     """
-    joint, sizes = waits.joint, np.full(len(trace), -1, np.int64)
-    sizes[trace.collectives.row] = trace.collectives.bytes
-    message = np.where(joint.row >= 0, sizes[joint.row], -1).max(1).tolist()
+    joint, message = waits.joint, _messages(trace, waits.joint).tolist()
     longest, present = waits.transfer_ns.max(1), joint.row >= 0
     alike: dict[tuple[str, int, int], dict[str, list[int]]] = {}
     for number in np.flatnonzero(joint.whole).tolist():

@@ -104,9 +104,7 @@ nothing, and each is a replay of all steps of all ranks.
 """
 
 
-def what_if(
-    trace: Trace, waits: Waits, clocks: Clocks, own: Mapping[int, OwnWork] | None = None
-) -> JobReplay:
+def what_if(trace: Trace, waits: Waits, clocks: Clocks, own: Mapping[int, OwnWork]) -> JobReplay:
     """Replay each step with each rank's own work replaced by the median rank's, and with every rank's.
 
     Also with a loader that is twice as fast and with each of the longest operators free, if the ranks' own
@@ -119,18 +117,10 @@ def what_if(
         clocks: The ranks' clocks.
         own: Each rank's savings by itself, in rows of ``trace``.
     """
-    if clocks.refused is not None:
-        return JobReplay(0.0, 0.0, (), f"the clocks cannot be aligned: {clocks.refused}")
-    steps = _steps(trace, waits, clocks)
-    if not steps:
-        return JobReplay(0.0, 0.0, (), "no step was recorded on all ranks")
-    if not waits.joint.whole.all():
-        return JobReplay(0.0, 0.0, (), "not all ranks of the process groups were recorded")
-    recorded = _mean(steps, [step.recorded_ns for step in steps])
-    replayed = _mean(steps, [step.play(step.own, step.tail) for step in steps])
-    if abs(replayed - recorded) > TOLERANCE * recorded:
-        off = 100 * abs(replayed - recorded) / recorded
-        return JobReplay(recorded, replayed, (), f"the replay of the unchanged steps is {off:.0f} % off")
+    steps, replay = _unchanged(trace, waits, clocks)
+    if replay.refused is not None:
+        return replay
+    recorded = replay.recorded_ns
     ranks = waits.joint.ranks
     typical = [step.typical() for step in steps]
     changes = [
@@ -143,9 +133,9 @@ def what_if(
     changes.append(WhatIf("all ranks like the median rank", -1, recorded, every))
     changes += [
         WhatIf(change, -1, recorded, predicted)
-        for change, predicted in _savings(steps, waits, own or {}, len(trace))
+        for change, predicted in _savings(steps, waits, own, len(trace))
     ]
-    return JobReplay(recorded, replayed, tuple(sorted(changes, key=lambda change: change.predicted_ns)))
+    return replace(replay, changes=tuple(sorted(changes, key=lambda change: change.predicted_ns)))
 
 
 def like_the_others(trace: Trace, waits: Waits, clocks: Clocks, rank: int) -> WhatIf | None:
@@ -154,16 +144,26 @@ def like_the_others(trace: Trace, waits: Waits, clocks: Clocks, rank: int) -> Wh
     None if a replay is refused, as in :func:`what_if`, and if collectives are waited for at once: the
     time before each is not a rank's own work then.
     """
-    steps = [] if clocks.refused is not None else _steps(trace, waits, clocks)
-    if not steps or not waits.joint.whole.all() or any((step.own < 0).any() for step in steps):
-        return None
-    recorded = _mean(steps, [step.recorded_ns for step in steps])
-    replayed = _mean(steps, [step.play(step.own, step.tail) for step in steps])
-    if abs(replayed - recorded) > TOLERANCE * recorded:
+    steps, replay = _unchanged(trace, waits, clocks)
+    if replay.refused is not None or any((step.own < 0).any() for step in steps):
         return None
     at = waits.joint.ranks.index(rank)
     others = [step.without(at).typical() for step in steps]
-    return WhatIf(f"rank {rank} like the others", rank, recorded, _like_median(steps, others, at))
+    return WhatIf(f"rank {rank} like the others", rank, replay.recorded_ns, _like_median(steps, others, at))
+
+
+def _unchanged(trace: Trace, waits: Waits, clocks: Clocks) -> tuple[list[_Chain], JobReplay]:
+    """Return the steps, and their replay without a change, which says if it is refused."""
+    runs, refused = runs_of_steps(trace, waits, clocks)
+    if refused is not None:
+        return [], JobReplay(0.0, 0.0, (), refused)
+    steps = [_chain(trace, waits, run) for run in runs]
+    recorded = _mean(steps, [step.recorded_ns for step in steps])
+    replayed = _mean(steps, [step.play(step.own, step.tail) for step in steps])
+    off = abs(replayed - recorded)
+    if off > TOLERANCE * recorded:
+        refused = f"the replay of the unchanged steps is {100 * off / recorded:.0f} % off"
+    return steps, JobReplay(recorded, replayed, (), refused)
 
 
 def _costly(waits: Waits) -> list[int]:
@@ -220,10 +220,6 @@ def _savings(
             saved = np.clip(saved, 0.0, np.maximum(step.own, 0.0))
             played.append(step.play(step.own - saved, np.maximum(step.tail - last, 0.0)))
         yield change, _mean(steps, played)
-
-
-def _steps(trace: Trace, waits: Waits, clocks: Clocks) -> list[_Chain]:
-    return [_chain(trace, waits, stretch) for stretch in runs_of_steps(trace, waits, clocks)]
 
 
 def _chain(trace: Trace, waits: Waits, steps: StepRun) -> _Chain:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from stepscope.analyze.ranks.account import APART, accounts, onset, over_time, own_work
+from stepscope.analyze.ranks.account import APART, accounts_of, onset, over_time, own_work
 
 STAGES = ("data", "forward", "backward", "optimizer", "rest")
 USUAL_S = np.array([0.002, 0.030, 0.060, 0.010, 0.001])
@@ -32,8 +32,7 @@ def job(stage=None, rank=3, since=0, ranks=8, steps=200, noise=0.05):
 
 
 def account(taken, **more):
-    numbers = np.arange(len(taken))
-    return accounts(taken, ranks=range(taken.shape[1]), stages=STAGES, steps=numbers, **more)
+    return accounts_of(table_of(taken, **more))
 
 
 @pytest.mark.parametrize("stage", ["data", "forward", "optimizer", "rest"])
@@ -111,7 +110,7 @@ def test_ranks_that_train_alone_are_apart():
 def table_of(durations_s, stages=STAGES, **more):
     """Times as the store has them, of steps that follow each other."""
     steps, ranks, _ = durations_s.shape
-    facts = {"groups": {}, "own_steps": False, **more}
+    facts = {"groups": {}, "own_steps": False, "lines": {}, **more}
     return SimpleNamespace(
         durations_s=durations_s, ranks=[*range(ranks)], stages=[*stages], steps=np.arange(steps), **facts
     )

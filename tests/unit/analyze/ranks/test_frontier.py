@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from stepscope.analyze.ranks.frontier import frontier
+from stepscope.analyze.ranks.frontier import StageTimes, frontier_of
 from stepscope.errors import EmptyTraceError
 
 STAGES = ("data", "forward", "backward", "optimizer")
@@ -36,9 +36,11 @@ def job(cause, seed, ranks=8, steps=300):
 
 
 def account(taken):
-    return frontier(
-        taken, ranks=range(taken.shape[1]), stages=STAGES[: taken.shape[2]], steps=range(len(taken))
-    )
+    times = StageTimes.of(taken)
+    return frontier_of(
+        times, times.whole(), ranks=range(taken.shape[1]), stages=STAGES[: taken.shape[2]],
+        steps=range(len(taken)),
+    )[0]  # fmt: skip
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from stepscope.analyze.health.slow_rank import SLOW, slow_ranks
-from stepscope.analyze.ranks.account import accounts
+from stepscope.analyze.ranks.account import accounts_of
 from stepscope.analyze.ranks.pauses import chance_of_rhythm, joined
 
 STAGES = ["data", "copy", "forward", "backward", "optimizer", "rest"]
@@ -26,7 +28,11 @@ def findings(own):
         arrived = ready + own[step, :, : MEETS + 1].sum(axis=1)
         taken[step, :, MEETS] += arrived.max() - arrived + 0.006
         ready = own[step, :, MEETS + 1 :].sum(axis=1)
-    found = accounts(taken, ranks=range(own.shape[1]), stages=STAGES, steps=np.arange(len(own)))
+    table = SimpleNamespace(
+        durations_s=taken, ranks=[*range(own.shape[1])], stages=STAGES, steps=np.arange(len(own)), groups={},
+        own_steps=False, lines={},
+    )  # fmt: skip
+    found = accounts_of(table)
     return slow_ranks(found, hosts={}, walls={})[0]
 
 
