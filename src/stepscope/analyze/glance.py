@@ -7,7 +7,6 @@ facts are missing, with the reason next to it.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 from typing import Any
@@ -87,15 +86,11 @@ def step_facts(facts: Facts) -> dict[str, Any]:
         values = [value for step in whole.steps if (value := step.parts_ns[part]) is not None]
         if values:
             parts.append({"part": part, **spread(values), "ratio": whole.ratio(part)})
-    # Several recordings of a rank may number their steps alike.
-    times = Counter((step.number, step.rank) for step in whole.steps if step.number >= 0)
-    most: dict[int, int] = {}
-    for (number, _), count in times.items():
-        most[number] = max(count, most.get(number, 0))
+    steps = facts.step_tree.windows.steps
     return {
         "steps": {
-            "numbers": sorted(most),
-            "count": sum(most.values()),
+            "numbers": list(steps),
+            "count": sum(steps.values()),
             "ranks": len({step.rank for step in whole.steps}),
             **spread(walls),
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,11 +39,21 @@ class Windows:
         """True if every window is a step that was marked, so that there is a "per step"."""
         return bool((self.number >= 0).all())
 
+    @property
+    def steps(self) -> dict[int, int]:
+        """The marked steps by number, with how often a rank marked it: recordings may number theirs alike."""
+        times = Counter(zip(self.number.tolist(), self.rank.tolist(), strict=True))
+        most: dict[int, int] = {}
+        for (number, _), count in sorted(times.items()):
+            most[number] = max(count, most.get(number, 0))
+        most.pop(NO_STEP, None)
+        return most
+
     def of_rank(self, rank: int) -> Windows:
         """Return the windows of one rank."""
         return self.where(self.rank == rank)
 
-    def where(self, chosen: npt.NDArray[np.bool_]) -> Windows:
+    def where(self, chosen: npt.NDArray[np.bool_] | Ints) -> Windows:
         """Return some of the windows."""
         return Windows(self.rank[chosen], self.number[chosen], self.start_ns[chosen], self.end_ns[chosen])
 

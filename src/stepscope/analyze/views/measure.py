@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,7 +102,7 @@ def measure(trace: Trace, *, step: int = -1, tree: StepTree | None = None) -> Me
         UsageError: No such step.
     """
     every = tree or step_tree(trace)
-    counted = _counted(trace, step)
+    counted = _counted(trace, every.windows, step)
     window = counted.window if counted.marked else _within(trace, every.windows, counted.window)
     on_device = (trace.device >= 0) & among(*DEVICE_WORK)[trace.kind]
     waits = _waiting(trace)
@@ -159,7 +159,7 @@ def _stretches(every: StepTree, counted: _Counted) -> Stretches | None:
     """Return the stretches of the counted steps, with the numbers that these have."""
     if not every.wall_ns.sum() or not (len(every.row) or counted.marked):
         return None
-    place = counted.place_of(every.windows)
+    place = counted.place
     inside = np.flatnonzero(place[every.window] >= 0)
     known = place >= 0
     nothing = np.bincount(place[known], weights=every.nothing_ns[known], minlength=counted.windows)
@@ -177,105 +177,61 @@ def _stretches(every: StepTree, counted: _Counted) -> Stretches | None:
 
 @dataclass(frozen=True)
 class _Counted:
-    """The steps that count: that of each event, how many there are, their names, and how to find them."""
+    """The steps that count: that of each event and of each window, how many there are, and their name."""
 
     window: Ints
+    place: Ints
     windows: int
     label: str
-    numbers: Ints
-    """Steps that were marked, ascending."""
-    ranks: Ints
-    """Ranks that marked any; one 0 if there is one rank."""
-    used: Ints
-    """Of each counted window the place of its number, times the ranks, plus the place of its rank; that times
-    ``turns``, plus which of a rank's steps with this number it is."""
-    turns: int = 1
-    """Most steps of one rank with one number: several recordings may number theirs alike."""
-    turn_of: Callable[[Ints, Ints, Ints], Ints] | None = None
-    """Returns which of them are in progress at times, by rank, number and time; None if ``turns`` is 1."""
-
-    @property
-    def marked(self) -> bool:
-        return len(self.numbers) > 0
-
-    def place_of(self, every: Windows) -> Ints:
-        """Return which counted window each of these is, -1 for none."""
-        if not self.marked:
-            return np.zeros(len(every), np.int64)
-        step = np.minimum(np.searchsorted(self.numbers, every.number), len(self.numbers) - 1)
-        rank = np.zeros(len(every), np.int64)
-        if len(self.ranks) > 1:
-            rank = np.minimum(np.searchsorted(self.ranks, every.rank), len(self.ranks) - 1)
-        wanted = step * len(self.ranks) + rank
-        if self.turn_of is not None:
-            wanted = wanted * self.turns + self.turn_of(every.rank, every.number, every.start_ns)
-        place = np.minimum(np.searchsorted(self.used, wanted), len(self.used) - 1)
-        same = (self.numbers[step] == every.number) & (self.used[place] == wanted)
-        if len(self.ranks) > 1:
-            same &= self.ranks[rank] == every.rank
-        return np.where(same, place, -1)
+    marked: bool = True
 
 
-def _counted(trace: Trace, step: int) -> _Counted:
-    marked = trace.step >= 0
-    if not marked.any():
+def _counted(trace: Trace, every: Windows, step: int) -> _Counted:
+    marked = np.flatnonzero(trace.step >= 0)
+    if not len(marked):
         if step >= 0:
             raise UsageError(f"step {step} was not profiled", hint="no steps are marked; leave out -step")
-        window, nothing = np.zeros(len(trace), np.int32), np.zeros(0, np.int64)
-        return _Counted(window, 1, "whole trace, no steps marked", nothing, nothing, nothing)
-    numbers, place = numbered(trace.step[marked])
+        window, place = (np.zeros(size, np.int64) for size in (len(trace), len(every)))
+        return _Counted(window, place, 1, "whole trace, no steps marked", marked=False)
+    of_event = _windows_of(trace, every, marked)
+    used = distinct(of_event)
+    used = used[used >= 0]
+    numbers = distinct(every.number[used])
     if step >= 0 and step not in numbers:
         raise UsageError(f"step {step} was not profiled", hint=f"steps: {_listed(numbers)}")
-    used: Ints = np.arange(len(numbers))
-    inside, ranks = place, np.zeros(1, np.int64)
-    if len(trace.ranks) > 1:
-        recorded, rank = numbered(trace.rank[marked])
-        ranks = recorded.astype(np.int64)
-        used, inside = numbered(place * len(ranks) + rank)
-    turns, turn_of = _turns(trace)
-    if turn_of is not None:
-        turn = turn_of(trace.rank[marked], trace.step[marked], trace.start_ns[marked])
-        used, inside = numbered(used[inside] * turns + turn)
-    size = len(ranks) * turns
-    if step >= 0:
-        wanted = numbers[used // size] == step
-        inside = np.where(wanted, np.cumsum(wanted) - 1, -1)[inside]
-        used = used[wanted]
+    chosen = used if step < 0 else used[every.number[used] == step]
+    place = np.full(len(every) + 1, -1)  # the last is that of -1
+    place[chosen] = np.arange(len(chosen))
     window = np.full(len(trace), -1, np.int32)
-    window[marked] = inside
-    steps = len(distinct(used // size * turns + used % turns))
+    window[marked] = place[of_event]
+    ranks, steps = len(distinct(every.rank[used])), sum(every.where(chosen).steps.values())
     count = f"{steps} profiled step{'s' * (steps != 1)}"
-    what = f"mean per step over {count}" if step < 0 else f"step {step}"
-    label = what + (f" on {len(ranks)} ranks" if len(ranks) > 1 else "")
-    return _Counted(window, len(used), label, numbers, ranks, used, turns, turn_of)
+    label = f"mean per step over {count}" if step < 0 else f"step {step}"
+    label += f" on {ranks} ranks" if ranks > 1 else ""
+    return _Counted(window, place[:-1], len(chosen), label)
 
 
-def _turns(trace: Trace) -> tuple[int, Callable[[Ints, Ints, Ints], Ints] | None]:
-    """Return how many steps of one rank have one number at most, and the key that tells them apart."""
-    steps = trace.steps
-    rank, number, start = (
-        np.asarray(column, np.int64) for column in (steps.rank, steps.number, steps.start_ns)
-    )
-    _, count = np.unique(np.stack((rank, number)), axis=1, return_counts=True)
-    turns = int(count.max(initial=1))
-    if turns == 1:
-        return 1, None
+def _windows_of(trace: Trace, every: Windows, marked: Ints) -> Ints:
+    """Return the window of the step that each of these events is in, -1 for none.
 
-    def turn_of(ranks: Ints, numbers: Ints, times: Ints) -> Ints:
-        """Return the number of steps with this rank and number that had begun by a time, less one."""
-        every = [np.concatenate(columns) for columns in ((rank, ranks), (number, numbers), (start, times))]
-        asked = np.arange(len(every[0])) >= len(rank)
-        order = np.lexsort((asked, every[2], every[1], every[0]))
-        begun = np.cumsum(~asked[order])
-        first = np.ones(len(order), bool)
-        first[1:] = (np.diff(every[0][order]) != 0) | (np.diff(every[1][order]) != 0)
-        before: Ints = begun[first] - ~asked[order][first]
-        turn = np.empty(len(order), np.int64)
-        turn[order] = begun - before[np.cumsum(first) - 1] - 1
-        turns: Ints = np.maximum(turn[len(rank) :], 0)
-        return turns
+    Several recordings of a rank may number their steps alike: then it is the last that had begun.
+    """
+    ranks, rank = numbered(trace.rank[marked])
+    pairs, pair = numbered(trace.step[marked].astype(np.int64) * len(ranks) + rank)
+    order = np.lexsort((every.start_ns, every.number, every.rank))
+    known = every.rank[order] << _RANK | every.number[order]
+    wanted = ranks[pairs % len(ranks)] << _RANK | pairs // len(ranks)
+    first = np.searchsorted(known, wanted)
+    last = np.searchsorted(known, wanted, side="right") - 1
+    at, until = first[pair], last[pair]
+    for _ in range(int((last - first).max(initial=0))):
+        later = np.minimum(at + 1, np.maximum(until, at))
+        at = np.where(every.start_ns[order[later]] <= trace.start_ns[marked], later, at)
+    return np.where(at <= until, np.append(order, -1)[at], -1)
 
-    return turns, turn_of
+
+_RANK = 40
+"""Bits of a step's number in a key of rank and number."""
 
 
 def _listed(numbers: Ints) -> str:
