@@ -21,9 +21,9 @@ from statistics import fmean
 import numpy as np
 
 from stepscope.attribute.attribution import attribution
-from stepscope.attribute.device import COMMUNICATION, COPY, rows_spans
+from stepscope.attribute.device import COMMUNICATION, COPY
 from stepscope.attribute.purpose import Purpose
-from stepscope.attribute.spans import Ints, Spans
+from stepscope.attribute.spans import Ints
 from stepscope.attribute.step_tree import PARTS, StepTree, loading_rows, step_tree
 from stepscope.attribute.windows import Windows, ranks
 from stepscope.trace.distinct import distinct
@@ -94,16 +94,8 @@ def breakdown_of(trace: Trace, tree: StepTree) -> Breakdown:
     for n, wall in enumerate(tree.wall_ns.tolist()):
         rank, known = int(every.rank[n]), dict(zip(PARTS, parts[n].tolist(), strict=True))
         known_parts = {part: None if part in absent[rank] else value for part, value in known.items()}
-        steps.append(
-            StepBreakdown(
-                rank,
-                int(every.number[n]),
-                int(every.start_ns[n]),
-                wall,
-                known_parts,
-                after_ns=_after(every, n),
-            )
-        )
+        number, start = int(every.number[n]), int(every.start_ns[n])
+        steps.append(StepBreakdown(rank, number, start, wall, known_parts, after_ns=_after(every, n)))
     missing = {part: reason for reasons in absent.values() for part, reason in reasons.items()}
     notes = list(attribution(trace).notes)
     if not every.marked:
@@ -119,15 +111,6 @@ def _after(every: Windows, n: int) -> int | None:
     return max(0, int(every.start_ns[n + 1] - every.end_ns[n]))
 
 
-def loading_spans(trace: Trace, rows: Ints) -> Spans:
-    """Return when data was loaded on the threads that run steps, else on any thread."""
-    return rows_spans(trace, loading_rows(trace, rows))
-
-
-def _on_device(trace: Trace, rows: Ints) -> Ints:
-    return rows[(trace.device[rows] >= 0) & among(*DEVICE_WORK)[trace.kind[rows]]]
-
-
 def _absent(trace: Trace, rows: Ints) -> dict[str, str]:
     """Return the parts that one rank's rows cannot show, with the reason."""
     kinds = set(distinct(trace.kind[rows]).tolist())
@@ -138,7 +121,7 @@ def _absent(trace: Trace, rows: Ints) -> dict[str, str]:
             absent[part] = f"nothing in the profile shows the {part}"
     if not len(loading_rows(trace, rows)):
         absent["data_loading"] = "no event of data loading was recorded"
-    if not len(_on_device(trace, rows)):
+    if not ((trace.device[rows] >= 0) & among(*DEVICE_WORK)[trace.kind[rows]]).any():
         # A device's list of work is complete, so that a kind which is not in it did not run. A host's is not.
         if not kinds.intersection(COMMUNICATION):
             absent["communication"] = "no communication was recorded on the host"

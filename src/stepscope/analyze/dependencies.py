@@ -23,6 +23,7 @@ edges, with waits and gaps between operators at weight 0; here nothing is lost a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -416,16 +417,14 @@ class _Graph:
         """Let a call that waits for a device end because of the work it waits for."""
         if not len(self.host):
             return
-        trace, done = self.trace, set()
-        for n, call, source in self._recorded_waits():
-            done.add(call)
-            if source >= 0:
-                self._wait(call, self.dev_end[source])
-            del n
-        for call in self._places(self.rows.waiting).tolist():
-            if call >= 0 and call not in done and not len(trace.syncs):
-                self._wait(call, self._last_before(self._launched_before(call), self.time[self.end[call]]))
-        for call in self._stuck_launches():
+        trace = self.trace
+        for call, source in self._recorded_waits():
+            self._wait(call, source)
+        blocked = self._stuck_launches()
+        if not len(trace.syncs):
+            waiting = self._places(self.rows.waiting)
+            blocked = [*waiting[waiting >= 0].tolist(), *blocked]
+        for call in blocked:
             self._wait(call, self._last_before(self._launched_before(call), self.time[self.end[call]]))
         copies = np.flatnonzero((trace.launch[self.device] >= 0) & (self.launch >= 0))
         copies = copies[self.rows.copying[trace.name[trace.launch[self.device[copies]]]]]
@@ -461,9 +460,9 @@ class _Graph:
             return
         self.before[end], self.bound[end], self.row[end] = source, Bound.SYNC, self.host[call]
 
-    def _recorded_waits(self) -> list[tuple[int, int, int]]:
-        """Return (sync, call, device work waited for) of each recorded wait of the host."""
-        waits, syncs, trace = [], self.trace.syncs, self.trace
+    def _recorded_waits(self) -> Iterator[tuple[int, int]]:
+        """Yield the call of each recorded wait of the host, and the end of the device work waited for."""
+        syncs, trace = self.trace.syncs, self.trace
         for what in ("Stream Sync", "Context Sync", "Device Sync", "Event Sync"):
             for n in self._syncs(what):
                 call = self._call(int(trace.correlation[syncs.row[n]]))
@@ -476,8 +475,7 @@ class _Graph:
                     if what == "Stream Sync":
                         mine = mine[self.stream[mine] == syncs.stream[n]]
                     source = int(mine[np.argmax(self.time[self.dev_end[mine]])]) if len(mine) else -1
-                waits.append((n, call, source))
-        return waits
+                yield call, int(self.dev_end[source]) if source >= 0 else -1
 
     def _syncs(self, what: str) -> list[int]:
         number = self.trace.strings.find(what)

@@ -11,7 +11,7 @@ If the recorder gives operations of its own (``Trace.flops``), those are taken i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.kernels import tree
+from stepscope.text import counted
 from stepscope.trace.model import Kind, Trace
 
 Shapes = list[Any]
@@ -60,6 +60,11 @@ class OperatorWork:
     """Calls of counted operators whose work is unknown from the recorded data, by name."""
 
 
+def calls_of(unknown: Mapping[str, int]) -> str:
+    """Return the calls of a mapping by name, for a sentence."""
+    return ", ".join(f"{counted(count, 'call')} of {name}" for name, count in sorted(unknown.items()))
+
+
 def operator_work(trace: Trace) -> OperatorWork:
     """Return operations and traffic of each call whose recorded shapes or operations suffice."""
     work_of: dict[int, tuple[int, int, str]] = {}
@@ -86,7 +91,9 @@ def operator_work(trace: Trace) -> OperatorWork:
     for row in np.flatnonzero(trace.flops > 0).tolist():
         known = work_of.get(row, (0, -1, ""))
         work_of[row] = (int(trace.flops[row]), known[1], known[2])
-    rows = _outermost(trace, np.array(sorted(work_of), np.int64))
+    label = np.full(len(trace), -1, np.int32)
+    label[list(work_of)] = 0
+    rows = np.flatnonzero(trace.outermost(label))
     unknown = _unknown(trace, work_of)
     picked = [work_of[row] for row in rows.tolist()]
     return OperatorWork(
@@ -112,9 +119,9 @@ def credited(trace: Trace) -> tuple[npt.NDArray[np.int64], dict[str, int]]:
     work = operator_work(trace)
     if not len(work.rows):
         return flops, work.unknown
-    counted = np.zeros(len(trace), bool)
-    counted[work.rows] = True
-    call, operator = trace.nearest(counted), trace.operator
+    known = np.zeros(len(trace), bool)
+    known[work.rows] = True
+    call, operator = trace.nearest(known), trace.operator
     doer = np.arange(len(trace), dtype=np.int32)
     inside = np.flatnonzero((call >= 0) & (trace.kind == Kind.HOST_OP))
     inside = inside[np.argsort(trace.self_ns[inside], kind="stable")]
@@ -139,15 +146,6 @@ def _unknown(trace: Trace, known: dict[int, tuple[int, int, str]]) -> dict[str, 
         name = numbers[int(trace.name[row])]
         counts[name] = counts.get(name, 0) + 1
     return counts
-
-
-def _outermost(trace: Trace, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    label = np.full(len(trace), -1, np.int32)
-    label[rows] = 0
-    outer = np.zeros(len(trace), np.uint8)
-    tree.outermost(np.ascontiguousarray(trace.parent, np.int32), label, outer)
-    outermost: npt.NDArray[np.int64] = rows[outer[rows].astype(bool)]
-    return outermost
 
 
 def _work(name: str, shapes: str, types: str, values: str) -> tuple[int, int, str] | None:

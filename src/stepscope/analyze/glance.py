@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from statistics import fmean, median
 from typing import Any
 
@@ -197,7 +198,13 @@ def _executed(facts: Facts, rank: int) -> tuple[Times, Times, Ints]:
 
 def _on_lane(trace: Trace, lane: int) -> tuple[Times, Times, Ints]:
     """Return start, end and row of the stretches in which an event of a lane is the innermost."""
-    return trace.derived(f"innermost on lane {lane}", lambda: _innermost_on(trace, lane))
+
+    def found() -> tuple[Times, Times, Ints]:
+        rows = np.flatnonzero((trace.lane == lane) & (trace.kind != Kind.STEP) & (trace.duration_ns > 0))
+        begin, end, place = innermost(trace, rows, trace.lane[rows])
+        return begin, end, rows[place]
+
+    return trace.derived(f"innermost on lane {lane}", found)
 
 
 def _own_time(name: str) -> str:
@@ -205,12 +212,6 @@ def _own_time(name: str) -> str:
     if not WRAPPERS.match(name):
         return name
     return "" if _STEPS.match(name) else f"nothing recorded within {name}"
-
-
-def _innermost_on(trace: Trace, lane: int) -> tuple[Times, Times, Ints]:
-    rows = np.flatnonzero((trace.lane == lane) & (trace.kind != Kind.STEP) & (trace.duration_ns > 0))
-    begin, end, place = innermost(trace, rows, trace.lane[rows])
-    return begin, end, rows[place]
 
 
 def spread(values: Sequence[int]) -> dict[str, float | int | None]:
@@ -254,10 +255,7 @@ def memory_of(facts: Facts) -> list[dict[str, Any]]:
             "peak_reserved_bytes": device.peak_reserved_bytes,
             "capacity_bytes": device.capacity_bytes,
             "before_bytes": device.peak.before_bytes,
-            "steps": [
-                {"step": step.step, "peak_bytes": step.peak_bytes, "end_bytes": step.end_bytes}
-                for step in device.steps
-            ],
+            "steps": [asdict(step) for step in device.steps],
             "by_scope": holders(device.peak.by_scope),
             "by_operator": holders(device.peak.by_operator),
             "by_phase": holders(device.peak.by_phase),
@@ -270,10 +268,7 @@ def holders(at_peak: Sequence[PeakHolder] | None) -> list[dict[str, Any]] | None
     """Return the largest holders of memory."""
     if at_peak is None:
         return None
-    return [
-        {"name": holder.name, "bytes": holder.bytes, "allocations": holder.allocations}
-        for holder in at_peak[:TOP]
-    ]
+    return [asdict(holder) for holder in at_peak[:TOP]]
 
 
 def advice_of(advice: Advice) -> dict[str, Any]:

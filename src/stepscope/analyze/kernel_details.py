@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.flops import OperatorWork, operator_work
+from stepscope.analyze.flops import OperatorWork, calls_of, operator_work
 from stepscope.analyze.groups import Floats, Groups, step_matrix
 from stepscope.analyze.idle import launching_operators
+from stepscope.analyze.launch import launch_delays
 from stepscope.analyze.operators import operator_times
 from stepscope.analyze.peaks import PeakRates, common_peak
 from stepscope.analyze.roofline import TENSOR_CORE, roof_of
 from stepscope.attribute.spans import Ints
 from stepscope.errors import EmptyTraceError
-from stepscope.text import counted
 from stepscope.trace.model import Kind, Trace
 
 NVIDIA = re.compile(r"(?i)nvidia|tesla|geforce|quadro|\b[AHBVPTL]\d{2,3}\b")
@@ -236,8 +236,7 @@ def _floats(values: npt.NDArray[Any]) -> Floats:
 def _unknown(work: OperatorWork) -> tuple[str, ...]:
     if not work.unknown:
         return ()
-    calls = ", ".join(f"{counted(count, 'call')} of {name}" for name, count in sorted(work.unknown.items()))
-    return (f"what was recorded does not tell the operations of {calls}",)
+    return (f"what was recorded does not tell the operations of {calls_of(work.unknown)}",)
 
 
 def _calls(
@@ -404,8 +403,7 @@ def _weighted(of: Ints, column: Floats, weight: Floats, size: int) -> Floats:
 def _delays(trace: Trace, rows: Ints, groups: Groups) -> tuple[Floats, Floats]:
     """Return median and maximum of the delay from call to start, NaN if no launch was recorded."""
     linked = np.flatnonzero(trace.launch[rows] >= 0)
-    call = trace.launch[rows[linked]]
-    delay = np.maximum(0, trace.start_ns[rows[linked]] - trace.start_ns[call] - trace.duration_ns[call])
+    delay = launch_delays(trace, rows[linked])
     order = np.lexsort((delay, groups.of[linked]))
     middle, most = np.full(len(groups), np.nan), np.full(len(groups), np.nan)
     ordered = groups.of[linked][order]

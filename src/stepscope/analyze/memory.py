@@ -116,35 +116,24 @@ class MemorySeries:
     """Whether the level is the recorder's total, not a sum of the recorded data."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """The places of rows of the memory table; each column is by row of that table, -1 = not recorded."""
+_Places = tuple[Ints, Ints, Ints, Ints]
 
-    scope: Ints
-    operator: Ints
-    """Name of the innermost operator."""
-    phase: Ints
-    stack: Ints
 
-    @classmethod
-    def of(cls, trace: Trace) -> _Places:
-        row = trace.memory.row
-        if not len(trace):
-            none = np.full(len(row), -1)
-            return cls(none, none, none, trace.memory.stack)
-        inside, stack = row >= 0, trace.memory.stack
-        operator = np.where(inside, trace.operator[row], -1)
-        purpose = attribution(trace).purpose.astype(np.int64)
-        return cls(
-            np.where(inside, trace.scope[row], -1),
-            np.where(operator >= 0, trace.name[operator], -1),
-            np.where(inside & (purpose[row] != Purpose.UNKNOWN), purpose[row], -1),
-            np.where((stack < 0) & inside, trace.stack[row], stack),
-        )
-
-    def at(self, rows: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """Return scope, operator, phase and stack of some rows."""
-        return self.scope[rows], self.operator[rows], self.phase[rows], self.stack[rows]
+def _places(trace: Trace) -> _Places:
+    """Return scope, operator's name, purpose and stack of each row of the memory table, -1 = not recorded."""
+    row, stack = trace.memory.row, trace.memory.stack
+    if not len(trace):
+        none = np.full(len(row), -1)
+        return none, none, none, stack
+    inside = row >= 0
+    operator = np.where(inside, trace.operator[row], -1)
+    purpose = attribution(trace).purpose.astype(np.int64)[row]
+    return (
+        np.where(inside, trace.scope[row], -1),
+        np.where(operator >= 0, trace.name[operator], -1),
+        np.where(inside & (purpose != Purpose.UNKNOWN), purpose, -1),
+        np.where((stack < 0) & inside, trace.stack[row], stack),
+    )
 
 
 def memory(trace: Trace, *, within: tuple[int, int] | None = None) -> tuple[DeviceMemory, ...]:
@@ -160,7 +149,7 @@ def memory(trace: Trace, *, within: tuple[int, int] | None = None) -> tuple[Devi
     trace.require("memory", "what used memory")
     table = trace.memory
     key = table.rank.astype(np.int64) << 16 | (table.device.astype(np.int64) & 0xFFFF)
-    places, measured = _Places.of(trace), []
+    places, measured = _places(trace), []
     for number in distinct(key):
         rows = np.flatnonzero(key == number)
         if len(memory_series(trace, rows).time_ns):
@@ -245,7 +234,7 @@ def _peak(
     sizes = trace.memory.bytes[live]
     held, steps = int(sizes.sum()), trace.steps
     inside = np.flatnonzero((steps.rank == rank) & (steps.start_ns <= time) & (time < steps.end_ns))
-    scope, operator, phase, stack = places.at(live)
+    scope, operator, phase, stack = (column[live] for column in places)
     category = categories(trace, rows)
     changes = np.isin(trace.memory.action[rows], CHANGES)
     return MemoryPeak(

@@ -68,7 +68,7 @@ def operator_times(trace: Trace) -> OperatorTimes:
     tree.accumulate(np.where(is_operator, above, -1).astype(np.int32), total)
     return OperatorTimes(
         rows=rows,
-        outer=_outermost(trace, is_operator)[rows],
+        outer=trace.outermost(np.where(is_operator, trace.name, -1))[rows],
         host_self_ns=np.maximum(0, trace.duration_ns[rows] - inner).astype(np.int64),
         device_total_ns=total[rows],
         device_self_ns=own[rows],
@@ -88,13 +88,6 @@ def device_time(trace: Trace, owner: Ints) -> npt.NDArray[np.int64]:
     known = mine >= 0
     time = np.bincount(mine[known], weights=trace.duration_ns[work[known]], minlength=len(trace))
     return time.astype(np.int64)
-
-
-def _outermost(trace: Trace, is_operator: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    outer = np.empty(len(trace), np.uint8)
-    label = np.where(is_operator, trace.name, -1).astype(np.int32)
-    tree.outermost(np.ascontiguousarray(trace.parent, np.int32), label, outer)
-    return outer.astype(bool)
 
 
 def operator_table(trace: Trace, *, by_shapes: bool = False) -> tuple[OperatorStats, ...]:

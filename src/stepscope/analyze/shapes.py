@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope import text
-from stepscope.analyze.flops import OperatorWork, operator_work
+from stepscope.analyze.flops import OperatorWork, calls_of, operator_work
 from stepscope.analyze.groups import Groups
 from stepscope.analyze.operators import operator_times
 from stepscope.analyze.peaks import PeakRates
@@ -37,7 +37,6 @@ from stepscope.analyze.roofline import (
 )
 from stepscope.attribute.spans import Ints
 from stepscope.attribute.windows import windows
-from stepscope.text import counted
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Trace
 
@@ -137,11 +136,9 @@ def shape_table(trace: Trace) -> ShapeTable:
     moved, unknown = groups.sum(np.maximum(work.bytes, 0)), groups.sum((work.bytes < 0).astype(np.int64))
     host, whole, waited = groups.sum(handed), int(time.sum()), groups.sum(dry.astype(np.int64))
     if work.unknown:
-        calls_of = ", ".join(
-            f"{counted(count, 'call')} of {what}" for what, count in sorted(work.unknown.items())
-        )
         notes.append(
-            f"left out, so utilisation is not known: what was recorded does not tell the work of {calls_of}"
+            "left out, so utilisation is not known: what was recorded does not tell the work of "
+            + calls_of(work.unknown)
         )
     rows = []
     for g in np.lexsort((-flops, -total)).tolist():

@@ -335,6 +335,12 @@ class Trace(_Derived):
         tree.nearest(np.ascontiguousarray(self.parent, np.int32), wanted.astype(np.uint8), nearest)
         return nearest
 
+    def outermost(self, label: Ints) -> npt.NDArray[np.bool_]:
+        """Return which rows have a label, from 0 on, that no event around them has."""
+        outer = np.empty(len(self), np.uint8)
+        tree.outermost(np.ascontiguousarray(self.parent, np.int32), label.astype(np.int32), outer)
+        return outer.astype(bool)
+
     @property
     def operator(self) -> npt.NDArray[np.int32]:
         """The innermost operator of the host at or around each row, -1 without one; not to be written to."""

@@ -26,7 +26,7 @@ from stepscope.analyze.advise.waited import Waited
 from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.source_lines import leading
 from stepscope.attribute.spans import Spans
-from stepscope.attribute.windows import NO_STEP, Windows
+from stepscope.attribute.windows import NO_STEP
 
 UNUSUAL = 4
 """Multiple of the usual gap from which on a gap is the end of an epoch, or a pause, and not a cost of each
@@ -93,12 +93,7 @@ def _period(waited: Waited) -> tuple[Waited, Spans] | None:
     usual_gaps = follow[(gap > 0) & (gap <= UNUSUAL * max(usual, 1))]
     if len(usual_gaps) < 2:
         return None
-    widened = Windows(
-        steps.rank[usual_gaps],
-        steps.number[usual_gaps],
-        steps.start_ns[usual_gaps],
-        steps.start_ns[usual_gaps + 1],
-    )
+    widened = replace(steps.where(usual_gaps), end_ns=steps.start_ns[usual_gaps + 1])
     gaps = Spans.of(steps.end_ns[usual_gaps], steps.start_ns[usual_gaps + 1])
     return Waited(waited.trace, waited.rank, widened, waited.graph, waited.activities, waited.sampled), gaps
 

@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.advise.cause import Cause
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, longest
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, first, longest
 from stepscope.analyze.advise.remedy import framework_of, show
 from stepscope.analyze.tfprof.advise import CHANNELS_LAST, UNFUSED, operation_reports
 from stepscope.attribute.device import rows_spans
-from stepscope.attribute.named import named
+from stepscope.attribute.named import named, of_names
 from stepscope.attribute.spans import Ints
 from stepscope.trace.distinct import distinct
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.model import DEVICE_WORK, Kind, Trace
 
 
 def _show_kernel(facts: Facts, case: Case) -> str:
@@ -44,23 +44,14 @@ _TENSOR_CORES_FROM, _TF32_FROM = 7.0, 8.0
 def _products(facts: Facts) -> Iterator[Case]:
     """Compare the 32-bit share of matrix products: by recorded input types, else by kernels' names."""
     trace, seen = facts.require("device"), False
-    texts = trace.strings.texts()
     capability = _capability(trace)
     for waited in facts.waited:
-        rows = waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]
-        rows = rows[waited.spans.holds(trace.start_ns[rows])]
-        numbers = distinct(trace.name[rows])
-        products = numbers[[bool(_PRODUCT.search(texts[number])) for number in numbers]]
-        rows = rows[np.isin(trace.name[rows], products)]
+        rows = waited.work_in_steps(Kind.KERNEL)
+        rows = rows[named(trace, _PRODUCT)[trace.name[rows]]]
         seen = seen or len(rows) > 0
-        full = _full_precision(trace, rows)
-        slow = rows[full]
+        slow = rows[_full_precision(trace, rows)]
         spent, total = int(trace.duration_ns[slow].sum()), int(trace.duration_ns[rows].sum())
-        if (
-            not spent
-            or spent / max(total, 1) < FP32_RATIO
-            or (capability and capability < _TENSOR_CORES_FROM)
-        ):
+        if not spent or spent < FP32_RATIO * total or 0 < capability < _TENSOR_CORES_FROM:
             continue
         evidence = {
             "fp32_ns": round(spent / waited.count),
@@ -70,9 +61,8 @@ def _products(facts: Facts) -> Iterator[Case]:
             "told_by": "input types" if _typed(trace, slow) else "kernel names",
             "kernels": longest(trace, slow),
         }
-        lines = waited.launching_lines(slow)
-        line = lines[0] if lines else None
-        yield Case(waited, waited.worth(device=slow, device_share=FASTER), evidence, line, slow)
+        worth = waited.worth(device=slow, device_share=FASTER)
+        yield Case(waited, worth, evidence, first(waited.launching_lines(slow)), slow)
     if not seen:
         raise Abstain("no kernels of matrix products or convolutions")
 
@@ -83,16 +73,10 @@ def is_full_precision(kernel: str) -> bool:
 
 
 def _full_precision(trace: Trace, rows: Ints) -> npt.NDArray[np.bool_]:
-    """Return which kernels are 32-bit: operators' input types decide, or else names."""
-    texts = trace.strings.texts()
-    numbers, which = np.unique(trace.name[rows], return_inverse=True)
-    named = np.array([is_full_precision(texts[number]) for number in numbers], bool)
-    on_cores = np.array([bool(_TENSOR_CORE.search(texts[number])) for number in numbers], bool)
-    by_types = operator_types(trace, rows)
-    if not len(rows):
-        return np.zeros(0, bool)
+    """Return which matrix kernels are 32-bit: operators' input types decide, or else names."""
+    by_name = of_names(trace, is_full_precision, np.bool_)[trace.name[rows]]
     # 32-bit inputs may still run as TF32, which only names tell.
-    return np.where(by_types == 0, False, named[which] & ~on_cores[which])
+    return np.asarray(by_name & (operator_types(trace, rows) != 0))
 
 
 def _typed(trace: Trace, rows: Ints) -> bool:
@@ -173,8 +157,7 @@ def _conversions(facts: Facts) -> Iterator[Case]:
     trace = facts.require("device")
     converting = named(trace, _CONVERSION)
     for waited in facts.waited:
-        inside = waited.spans.holds(trace.start_ns[waited.device_rows])
-        every = waited.device_rows[inside]
+        every = waited.work_in_steps(*DEVICE_WORK)
         rows = every[converting[trace.name[every]]]
         if not len(rows):
             continue
@@ -184,8 +167,7 @@ def _conversions(facts: Facts) -> Iterator[Case]:
             "conversion_ratio": spent / total,
             "kernels": longest(trace, rows),
         }
-        lines = waited.launching_lines(rows)
-        yield Case(waited, waited.worth(device=rows), evidence, lines[0] if lines else None, rows)
+        yield Case(waited, waited.worth(device=rows), evidence, first(waited.launching_lines(rows)), rows)
 
 
 LAYOUTS = Cause(
@@ -222,33 +204,30 @@ def operation(facts: Facts) -> Iterator[Finding]:
 # --- copies ---------------------------------------------------------------------------------------------
 
 
+_PINNED_OR_NOT, _PAGEABLE = (re.compile(words, re.IGNORECASE) for words in ("pageable|pinned", "pageable"))
+
+
 def _copies(facts: Facts) -> Iterator[Case]:
     """Replay the steps without copies between the device and pageable memory, which also block the host."""
     trace = facts.require("device")
-    texts, telling = trace.strings.texts(), False
+    telling = False
     for waited in facts.waited:
-        rows = waited.device_rows[trace.kind[waited.device_rows] == Kind.MEMCPY]
-        rows = rows[waited.spans.holds(trace.start_ns[rows])]
-        names = distinct(trace.name[rows])
-        known = [any(word in texts[number].lower() for word in ("pageable", "pinned")) for number in names]
-        telling = telling or any(known) or not len(rows)
-        rows = rows[
-            np.isin(trace.name[rows], names[["pageable" in texts[number].lower() for number in names]])
-        ]
+        rows = waited.work_in_steps(Kind.MEMCPY)
+        telling = telling or not len(rows) or bool(named(trace, _PINNED_OR_NOT)[trace.name[rows]].any())
+        rows = rows[named(trace, _PAGEABLE)[trace.name[rows]]]
         if not len(rows):
             continue
         calls = distinct(trace.launch[rows][trace.launch[rows] >= 0]).astype(np.int64)
-        worth = waited.worth(device=rows, waits=calls)
-        moved = trace.bytes[rows]
+        spent, moved = int(trace.duration_ns[rows].sum()), trace.bytes[rows]
         evidence = {
-            "pageable_ns": round(int(trace.duration_ns[rows].sum()) / waited.count),
-            "pageable_ratio": int(trace.duration_ns[rows].sum()) / waited.wall_ns,
+            "pageable_ns": round(spent / waited.count),
+            "pageable_ratio": spent / waited.wall_ns,
             "copies_per_step": len(rows) / waited.count,
             "moved_bytes": int(moved[moved > 0].sum()) if (moved >= 0).any() else None,
             "copies": longest(trace, rows),
         }
         lines = waited.lines(rows_spans(trace, calls)) if len(calls) else []
-        yield Case(waited, worth, evidence, lines[0] if lines else None, rows)
+        yield Case(waited, waited.worth(device=rows, waits=calls), evidence, first(lines), rows)
     if not telling:
         raise Abstain("the names of the copies do not say whether memory is pageable")
 

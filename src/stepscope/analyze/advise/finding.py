@@ -353,6 +353,11 @@ def place_of_rank(trace: Trace, rank: int, device: int | None = None) -> dict[st
     return place | ({"host": host} if host else {}) | ({} if device is None else {"device": device})
 
 
+def first(lines: list[Share]) -> Share | None:
+    """Return the line that has most of the time, None if none is known."""
+    return lines[0] if lines else None
+
+
 def lines_told(lines: list[Share], whole_ns: float) -> list[dict[str, Any]]:
     """Return the lines that account for enough of some time to be named."""
     named = [one for one in lines[:3] if one.time_ns >= _TOLD * whole_ns]

@@ -410,8 +410,7 @@ def _dry_launches(waited: Waited) -> Ints:
 def _chain(waited: Waited, own: Spans) -> tuple[str, ...]:
     trace = waited.trace
     dry = waited.dry.measure_ns / waited.wall_ns
-    kernels = waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]
-    inside = kernels[waited.spans.holds(trace.start_ns[kernels])]
+    inside = waited.work_in_steps(Kind.KERNEL)
     chain = [f"no device works for {most(dry)} of {'the steps' if waited.marked else 'the recording'}"]
     waiting = _host_waiting(waited, own).measure_ns
     if waiting >= WORTH * waited.wall_ns:

@@ -10,20 +10,21 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.breakdown import loading_spans
 from stepscope.analyze.dependencies import Graph
 from stepscope.analyze.replay import TRUSTED_ERROR, Replay, Without
 from stepscope.attribute.activity import WRAPPERS, Activities
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import executor_lanes, rows_spans
+from stepscope.attribute.named import named
 from stepscope.attribute.origin import line_of, origins
 from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.sampled import Sampled
 from stepscope.attribute.source_lines import MOST_LINES, Share, responsible
 from stepscope.attribute.spans import Ints, Spans
+from stepscope.attribute.step_tree import loading_rows
 from stepscope.attribute.windows import NO_STEP, Windows, ranks
 from stepscope.trace.distinct import distinct
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.model import Kind, Trace, among
 
 AHEAD = 0.1
 """Share of the time from the first step to the last in which XLA's threads ran anything: below it the steps
@@ -222,6 +223,12 @@ class Waited:
         """True if work of an accelerator was recorded."""
         return bool(len(self.device_rows))
 
+    def work_in_steps(self, *kinds: Kind) -> Ints:
+        """Return the work of devices of some kinds that begins in a step."""
+        rows = self.device_rows[among(*kinds)[self.trace.kind[self.device_rows]]]
+        inside: Ints = rows[self.spans.holds(self.trace.start_ns[rows])]
+        return inside
+
     @cached_property
     def operators(self) -> Ints:
         """The operators of the training thread, in order of time."""
@@ -268,9 +275,7 @@ class Waited:
         A wait in one place in which they ran something is for them, because not everything that they do is
         recorded. Waits of Python's own library are not for them.
         """
-        trace = self.trace
-        mine = np.isin(trace.lane, executor_lanes(trace, self.rank)) & (trace.kind == Kind.HOST_OP)
-        ran = rows_spans(trace, np.flatnonzero(mine & (trace.lane != self.lane)))
+        ran = rows_spans(self.trace, self._executor_rows)
         if self.sampled is None or not len(ran):
             return ran
         start, end, stack = self.sampled.waits
@@ -281,20 +286,17 @@ class Waited:
         return ran.union(Spans.of(start[for_them], end[for_them]))
 
     @cached_property
-    def _executed(self) -> Ints:
+    def _executor_rows(self) -> Ints:
         trace = self.trace
-        mine = (
-            np.isin(trace.lane, executor_lanes(trace, self.rank))
-            & (trace.kind == Kind.HOST_OP)
-            & (trace.lane != self.lane)
-        )
-        rows = np.flatnonzero(mine)
-        if not len(rows):
-            return rows
+        mine = np.isin(trace.lane, executor_lanes(trace, self.rank)) & (trace.kind == Kind.HOST_OP)
+        return np.flatnonzero(mine & (trace.lane != self.lane))
+
+    @cached_property
+    def _executed(self) -> Ints:
+        rows, waits = self._executor_rows, self.activities.waits
         # What only holds others may stand still in between.
-        names = distinct(trace.name[rows])
-        holds = names[[bool(WRAPPERS.match(trace.strings[int(name)])) for name in names]]
-        return rows[~self.activities.waits[trace.name[rows]] & ~np.isin(trace.name[rows], holds)]
+        executed: Ints = rows[~(waits | named(self.trace, WRAPPERS))[self.trace.name[rows]]]
+        return executed
 
     @property
     def only_dispatched(self) -> bool:
@@ -337,12 +339,10 @@ class Waited:
 
         Loading for an evaluation does not count.
         """
-        loading = loading_spans(self.trace, np.flatnonzero(self.trace.rank == self.rank)).intersect(
-            self.spans
-        )
-        return (
-            loading if self.lane < 0 else loading.minus(self.activities.spans(self.lane, Purpose.EVALUATING))
-        )
+        mine = np.flatnonzero(self.trace.rank == self.rank)
+        loading = rows_spans(self.trace, loading_rows(self.trace, mine)).intersect(self.spans)
+        evaluating = Spans.empty() if self.lane < 0 else self.activities.spans(self.lane, Purpose.EVALUATING)
+        return loading.minus(evaluating)
 
     def worth(
         self,
@@ -512,10 +512,7 @@ class Waited:
         return [Spans.window(start, end) for start, end in times]
 
     def _exposed(self, host: dict[int, Spans] | None, device: Ints | None) -> Spans:
-        exposed = Spans.empty()
-        for spans in (host or {}).values():
-            exposed = exposed.union(spans)
-        exposed = exposed.intersect(self.dry)
+        exposed = Spans.empty().union(*(host or {}).values()).intersect(self.dry)
         if device is not None and len(device):
             others = np.setdiff1d(self.device_rows, device)
             alone = rows_spans(self.trace, device).minus(rows_spans(self.trace, others))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from stepscope import text
-from stepscope.analyze.flops import credited
+from stepscope.analyze.flops import calls_of, credited
 from stepscope.analyze.options import ViewOptions, matches, near
 from stepscope.analyze.views.build import BUILDERS, FLAT
 from stepscope.analyze.views.choose import AnswerLine as AnswerLine
@@ -285,10 +285,9 @@ def _flops_notes(trace: Trace, measures: Measures) -> list[str]:
         "FLOPs are those of matrix products, convolutions and attention, from the shapes of their inputs"
     ]
     if unknown := measures.flops_unknown:
-        calls = ", ".join(
-            f"{count:,} call{'s' * (count != 1)} of {name}" for name, count in sorted(unknown.items())
+        notes.append(
+            f"FLOPs of sums are too low: those of {calls_of(unknown)} cannot be told from what was recorded"
         )
-        notes.append(f"FLOPs of sums are too low: those of {calls} cannot be told from what was recorded")
     return notes
 
 

@@ -66,12 +66,9 @@ def _loaders(trace: Trace) -> Ints:
     owner = np.full(len(trace), -1, np.int32)
     if not loading.any():
         return owner
-    outer = np.empty(len(trace), np.uint8)
-    parent = np.ascontiguousarray(trace.parent, np.int32)
-    tree.outermost(parent, np.where(loading, 0, -1).astype(np.int32), outer)
-    rows = np.flatnonzero(outer)
+    rows = np.flatnonzero(trace.outermost(np.where(loading, 0, -1)))
     owner[rows] = rows
-    tree.inherit(parent, owner)
+    tree.inherit(np.ascontiguousarray(trace.parent, np.int32), owner)
     return owner
 
 
