@@ -74,13 +74,6 @@ def test_per_step_numbers_state_their_denominator(recorded):
     assert row.host_per_step.min_ns <= row.host_per_step.median_ns <= row.host_per_step.max_ns
 
 
-def test_shapes_split_operators(recorded):
-    _, trace = recorded
-    rows = [row for row in operator_table(trace, by_shapes=True) if row.name == "aten::addmm"]
-    assert len(rows) == 2
-    assert sum(row.calls for row in rows) == 6
-
-
 def test_memory_of_the_host(recorded):
     _, trace = recorded
     (host,) = memory(trace)

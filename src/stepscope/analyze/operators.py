@@ -28,8 +28,6 @@ class OperatorStats:
     """All calls of one operator; device values are None if launches were not recorded."""
 
     name: str
-    shapes: str | None
-    """Input shapes as recorded, if the table is by shapes."""
     calls: int
     host_total_ns: int
     host_self_ns: int
@@ -90,15 +88,11 @@ def device_time(trace: Trace, owner: Ints) -> npt.NDArray[np.int64]:
     return time.astype(np.int64)
 
 
-def operator_table(trace: Trace, *, by_shapes: bool = False) -> tuple[OperatorStats, ...]:
+def operator_table(trace: Trace) -> tuple[OperatorStats, ...]:
     """Sum operators by name, most device time first, then most host self time.
 
-    Args:
-        trace: Of any number of ranks.
-        by_shapes: One row for each combination of input shapes.
-
     Raises:
-        EmptyTraceError: No operators were recorded, or no shapes although they were asked for.
+        EmptyTraceError: No operators were recorded.
     """
     times = operator_times(trace)
     rows = times.rows
@@ -107,22 +101,7 @@ def operator_table(trace: Trace, *, by_shapes: bool = False) -> tuple[OperatorSt
             f"cannot tell which operators ran: no operators of the host in this {trace.format} profile",
             hint="torch.profiler records them with ProfilerActivity.CPU",
         )
-    shapes = _shapes(trace) if by_shapes else None
-    groups = Groups.by(trace.name[rows])
-    if shapes is not None:
-        groups = Groups.by_pair(trace.name[rows], shapes[rows] + 1)
-    return _table(trace, times, groups, by_shapes)
-
-
-def _shapes(trace: Trace) -> Ints:
-    trace.require("shapes", "which shapes operators had")
-    shapes = np.full(len(trace), -1, np.int64)
-    shapes[trace.operators.row] = trace.operators.shapes
-    return shapes
-
-
-def _table(trace: Trace, times: OperatorTimes, groups: Groups, by_shapes: bool) -> tuple[OperatorStats, ...]:
-    rows, outer = times.rows, times.outer
+    outer, groups = times.outer, Groups.by(trace.name[rows])
     has_device = bool((trace.launch >= 0).any())
     duration = np.where(outer, trace.duration_ns[rows], 0)
     device_outer = np.where(outer, times.device_total_ns, 0)
@@ -132,26 +111,21 @@ def _table(trace: Trace, times: OperatorTimes, groups: Groups, by_shapes: bool) 
     host_steps = groups.per_step(trace, rows, duration)
     device_steps = groups.per_step(trace, rows, device_outer) if has_device else [None] * len(groups)
     flops, bytes_moved = (_recorded(groups, column[rows]) for column in (trace.flops, trace.bytes))
-    table = []
-    for g in np.lexsort((-host_self, -device_self)).tolist():
-        key = int(groups.key[g])
-        name, shape = (key >> 32, (key & 0xFFFFFFFF) - 1) if by_shapes else (key, -1)
-        table.append(
-            OperatorStats(
-                name=trace.strings[name],
-                shapes=trace.strings[shape] if by_shapes else None,
-                calls=int(count[g]),
-                host_total_ns=int(host_total[g]),
-                host_self_ns=int(host_self[g]),
-                device_total_ns=int(device_total[g]) if has_device else None,
-                device_self_ns=int(device_self[g]) if has_device else None,
-                host_per_step=host_steps[g],
-                device_per_step=device_steps[g],
-                flops=flops[g],
-                bytes=bytes_moved[g],
-            )
+    return tuple(
+        OperatorStats(
+            name=trace.strings[int(groups.key[g])],
+            calls=int(count[g]),
+            host_total_ns=int(host_total[g]),
+            host_self_ns=int(host_self[g]),
+            device_total_ns=int(device_total[g]) if has_device else None,
+            device_self_ns=int(device_self[g]) if has_device else None,
+            host_per_step=host_steps[g],
+            device_per_step=device_steps[g],
+            flops=flops[g],
+            bytes=bytes_moved[g],
         )
-    return tuple(table)
+        for g in np.lexsort((-host_self, -device_self)).tolist()
+    )
 
 
 def _recorded(groups: Groups, value: Ints) -> list[int | None]:

@@ -35,25 +35,22 @@ _STATIC = {"params": "# parameters", "float_ops": "# float_ops"}
 
 def number(count: int) -> str:
     """Format a count: ``999``, ``1.00k``, ``1.00m``, ``1.00b``."""
-    if count < 1_000:
-        return str(count)
-    if count < 1_000_000:
-        return f"{count / 1e3:.2f}k"
-    return f"{count / 1e6:.2f}m" if count < 1_000_000_000 else f"{count / 1e9:.2f}b"
+    return _scaled(count, "", "k", "m", "b")
 
 
 def micros(count: int) -> str:
     """Format microseconds; there is no unit above the second."""
-    if count < 1_000:
-        return f"{count}us"
-    return f"{count / 1e3:.2f}ms" if count < 1_000_000 else f"{count / 1e6:.2f}sec"
+    return _scaled(count, "us", "ms", "sec")
 
 
 def memory(count: int) -> str:
     """Format bytes in powers of ten; there is no unit above the megabyte."""
-    if count < 1_000:
-        return f"{count}B"
-    return f"{count / 1e3:.2f}KB" if count < 1_000_000 else f"{count / 1e6:.2f}MB"
+    return _scaled(count, "B", "KB", "MB")
+
+
+def _scaled(count: int, unit: str, *larger: str) -> str:
+    power = next((power for power in range(len(larger)) if count < 1000 ** (power + 1)), len(larger))
+    return f"{count / 1000**power:.2f}{larger[power - 1]}" if power else f"{count}{unit}"
 
 
 _MISSING_STREAM = (
