@@ -9,8 +9,8 @@ import pytest
 from support.recordings import recorded
 from support.tfprof import advice_text, options_of
 
-from stepscope.analyze.tfprof import profile
 from stepscope.analyze.tfprof.advise import advise
+from stepscope.analyze.tfprof.report import profile
 from stepscope.trace.tfprof import Profile, read_profile
 
 DATA = recorded("tfprof")

@@ -196,7 +196,7 @@ def test_a_function_says_which_steps_of_a_session_are_captured(tmp_path: Path) -
 
 @needs_estimator
 def test_fifty_steps_are_one_profile_as_profile_context_made(tmp_path: Path) -> None:
-    from stepscope.analyze.tfprof import profile
+    from stepscope.analyze.tfprof.report import profile
     from stepscope.integrations.tensorflow import LambdaProfilerHook
 
     made, data = estimator(tmp_path)

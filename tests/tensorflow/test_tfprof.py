@@ -10,8 +10,8 @@ import pytest
 from support.modules import load
 from support.tfprof import advice_text, options_of
 
-from stepscope.analyze.tfprof import profile
 from stepscope.analyze.tfprof.advise import advise
+from stepscope.analyze.tfprof.report import profile
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.set import step_files
 from stepscope.trace.tfprof import find_profile, read_graph

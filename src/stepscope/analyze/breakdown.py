@@ -45,11 +45,6 @@ class StepBreakdown:
     after_ns: int | None = None
     """Time between its end and the next step of its rank, which belongs to neither; None after the last."""
 
-    def ratio(self, part: str) -> float | None:
-        """Return a part's share of the step, None if it was not recorded."""
-        value = self.parts_ns[part]
-        return None if value is None or not self.wall_ns else value / self.wall_ns
-
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:

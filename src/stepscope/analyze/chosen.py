@@ -35,9 +35,7 @@ def keep_steps(trace: Trace, wanted: str) -> Trace:
     inside = np.isin(trace.step, distinct(steps.number[mine]))
     columns = {name: column[mine] for name, column in steps.columns().items()}
     return replace(
-        trace,
-        step=np.where(inside, trace.step, np.int32(-1)).astype(np.int32),
-        steps=type(steps)(**columns),
+        trace, step=np.where(inside, trace.step, np.int32(-1)).astype(np.int32), steps=type(steps)(**columns)
     )
 
 

@@ -69,10 +69,6 @@ class CriticalPath:
         """Length of the window that the path fills."""
         return self.end_ns - self.start_ns
 
-    def ratio(self, bound: str) -> float:
-        """Return the share of the path that is bound by something."""
-        return self.by_bound_ns[bound] / self.length_ns if self.length_ns else 0.0
-
 
 def critical_paths(trace: Trace, *, top: int = 20, graphs: Graphs | None = None) -> tuple[CriticalPath, ...]:
     """Return the path of every step of every rank.

@@ -217,32 +217,22 @@ def compared(
         step_ns: Median step of the slower side.
         level: At most this share of the accepted differences is false.
     """
-    place_a, place_b = ({name: n for n, name in enumerate(table.names)} for table in (a, b))
-    names = list(dict.fromkeys([*a.names, *b.names]))
-    pairs = [(_times(a, place_a.get(name)), _times(b, place_b.get(name))) for name in names]
-    tests = [
-        rank_test(one, other)
-        if one is not None and other is not None and min(len(one), len(other)) > 1
-        else None
-        for one, other in pairs
+    sides = [
+        {name: (time, float(calls.mean())) for name, time, calls in zip(*columns, strict=True)}
+        for columns in ((table.names, table.time, table.calls) for table in (a, b))
     ]
+    names = list(dict.fromkeys([*a.names, *b.names]))
+    tests = []
+    for name in names:
+        times = [side[name][0] for side in sides if name in side and len(side[name][0]) > 1]
+        tests.append(rank_test(*times) if len(times) == len(sides) else None)
     least = max(float(resolution_ns), SAME_OF_STEP * step_ns)
     limit = false_discoveries([test.p_value for test in tests if test and abs(test.shift) > least], level)
-    changes = [
-        change(
-            name, _side(a, place_a.get(name)), _side(b, place_b.get(name)), test, limit=limit, least_ns=least
-        )
-        for name, test in zip(names, tests, strict=True)
-    ]
+    changes = []
+    for name, test in zip(names, tests, strict=True):
+        before, after = (side_of(*side[name]) if name in side else None for side in sides)
+        changes.append(change(name, before, after, test, limit=limit, least_ns=least))
     return tuple(sorted(changes, key=lambda item: -abs(item.difference_ns)))
-
-
-def _times(table: StepTable, place: int | None) -> Floats | None:
-    return None if place is None else table.time[place]
-
-
-def _side(table: StepTable, place: int | None) -> DiffSide | None:
-    return None if place is None else side_of(table.time[place], float(table.calls[place].mean()))
 
 
 def side_of(time: Floats, calls: float = 1.0) -> DiffSide:

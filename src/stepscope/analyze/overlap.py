@@ -83,11 +83,6 @@ class Overlap:
         """Share of communication that is overlapped; None if there is none."""
         return self.overlapped_communication_ns / self.communication_ns if self.communication_ns else None
 
-    @property
-    def busy_ratio(self) -> float:
-        """Share of the window in which the device did anything."""
-        return self.busy_ns / self.window_ns if self.window_ns else 0.0
-
 
 def overlap(trace: Trace) -> tuple[Overlap, ...]:
     """Return the breakdown of each device from its first to its last work.

@@ -202,20 +202,15 @@ def _steps(trace: Trace, names: list[str], receiving: Ints) -> list[TaskStep]:
         spans = _spans_of(trace, tasks, rank, counted, is_receive)
         for task, (rows, receive, compute) in spans.items():
             receives = rows[is_receive[rows]]
-            workers = [s for name, s in spans.items() if not _is_server(name)] if _is_server(task) else []
-            servers = [s for name, s in spans.items() if _is_server(name)] if not _is_server(task) else []
-            computed = [task.compute for task in workers]
-            serving = Spans.empty().union(*(task.compute for task in servers))
-            moving = receive.union(*(task.receive for task in servers))
-            holding = (
-                receive.union(compute).minus(Spans.empty().union(*computed)) if workers else Spans.empty()
-            )
+            server = _is_server(task)
+            others = [other for name, other in spans.items() if _is_server(name) != server]
+            elsewhere = Spans.empty().union(*(other.compute for other in others))
+            moving = receive.union(*(other.receive for other in others)).minus(compute.union(elsewhere))
+            holding = receive.union(compute).minus(elsewhere)
             measured = [
-                spans.within(mine.start_ns, mine.end_ns)
-                for spans in (
-                    receive, receive.minus(compute), compute, moving.minus(compute.union(serving)), holding
-                )
-            ]  # fmt: skip
+                some.within(mine.start_ns, mine.end_ns).tolist()
+                for some in (receive, receive.minus(compute), compute, moving, holding)
+            ]
             for n in range(len(mine)):
                 start = trace.start_ns[receives]
                 inside = receives[(start >= mine.start_ns[n]) & (start < mine.end_ns[n])]
@@ -228,14 +223,14 @@ def _steps(trace: Trace, names: list[str], receiving: Ints) -> list[TaskStep]:
                         step=int(mine.number[n]),
                         task=task,
                         wall_ns=wall,
-                        receive_ns=int(measured[0][n]),
-                        exposed_ns=int(measured[1][n]),
-                        compute_ns=int(measured[2][n]),
+                        receive_ns=measured[0][n],
+                        exposed_ns=measured[1][n],
+                        compute_ns=measured[2][n],
                         receives=len(inside),
                         received_bytes=int(moved[moved >= 0].sum()) if (moved >= 0).any() else None,
-                        transfer_ns=0 if _is_server(task) else int(measured[3][n]),
-                        waiting_ns=0 if _is_server(task) else int(wall - measured[2][n] - measured[3][n]),
-                        holds_ns=int(measured[4][n]),
+                        transfer_ns=0 if server else measured[3][n],
+                        waiting_ns=0 if server else wall - measured[2][n] - measured[3][n],
+                        holds_ns=measured[4][n] if server and others else 0,
                     )
                 )
     return shares

@@ -23,7 +23,6 @@ import numpy.typing as npt
 from stepscope import text
 from stepscope.analyze.flops import OperatorWork, calls_of, operator_work
 from stepscope.analyze.groups import Groups
-from stepscope.analyze.operators import operator_times
 from stepscope.analyze.peaks import PeakRates
 from stepscope.analyze.roofline import (
     StepRoof,
@@ -38,7 +37,7 @@ from stepscope.analyze.roofline import (
 from stepscope.attribute.spans import Ints
 from stepscope.attribute.windows import windows
 from stepscope.trace.distinct import distinct
-from stepscope.trace.model import Trace
+from stepscope.trace.model import Kind, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +124,12 @@ def shape_table(trace: Trace) -> ShapeTable:
     formats = formats_of(trace, work)
     of_format = np.array(formats)
     time, on_device = call_times(trace, work)
-    handed, dry = _handed_over(trace, work), _found_dry(trace, work)
+    dry = _found_dry(trace, work)
+    handed = np.where(trace.kind[work.rows] == Kind.HOST_OP, trace.duration_ns[work.rows], 0)
     shapes = _shapes(trace, work)
     kinds = sorted(set(formats))
-    name = _names(trace, work)
-    keys = np.stack([name, shapes, np.array([kinds.index(one) for one in formats])])
+    names = _names(trace, work)
+    keys = np.stack([names, shapes, np.array([kinds.index(one) for one in formats])])
     groups = Groups.by(np.unique(keys, axis=1, return_inverse=True)[1].ravel())
     first = np.array([int(np.flatnonzero(groups.of == g)[0]) for g in range(len(groups))])
     total, calls, flops = groups.sum(time), groups.count(), groups.sum(work.flops)
@@ -143,19 +143,29 @@ def shape_table(trace: Trace) -> ShapeTable:
     rows = []
     for g in np.lexsort((-flops, -total)).tolist():
         at = int(first[g])
+        name, seconds = trace.strings[int(names[at])], int(total[g]) * 1e-9
+        moved_bytes = None if unknown[g] else int(moved[g])
+        rate = int(flops[g]) / seconds if seconds else None
+        roof = roof_of(peak, formats[at], flops=int(flops[g]), moved=moved_bytes, rate=rate)
+        launches = on_device[at] and 2 * waited[g] > calls[g] and 0 < total[g] < host[g]
         rows.append(
-            _row(
-                name=trace.strings[int(name[at])],
+            ShapeRow(
+                name=name,
+                kind=_kind(name),
                 shapes=_readable(trace.strings[int(shapes[at])]),
                 number_format=formats[at],
                 calls=int(calls[g]),
                 total_ns=int(total[g]),
                 on_device=bool(on_device[at]),
-                whole_ns=whole,
-                flops=int(flops[g]),
-                moved=None if unknown[g] else int(moved[g]),
-                host_ns=int(host[g]) if 2 * waited[g] > calls[g] else 0,
-                peak=peak,
+                share_ratio=int(total[g]) / whole if whole else None,
+                flops=round(int(flops[g]) / int(calls[g])),
+                bytes=None if moved_bytes is None else round(moved_bytes / int(calls[g])),
+                flops_per_second=rate,
+                bytes_per_second=moved_bytes / seconds if moved_bytes is not None and seconds else None,
+                intensity=roof.intensity,
+                attainable_flops_per_second=roof.attainable,
+                efficiency_ratio=roof.efficiency,
+                bound="launch" if launches else roof.bound,
             )
         )
     device, every = int(trace.duration_ns[trace.device_work()].sum()), windows(trace)
@@ -168,33 +178,6 @@ def shape_table(trace: Trace) -> ShapeTable:
         steps=step_roofs(trace, work, of_format, peak),
         counted_ratio=float(time[on_device].sum() / device) if device else None,
         notes=tuple(notes),
-    )
-
-
-def _row(
-    *, name: str, shapes: str, number_format: str, calls: int, total_ns: int, on_device: bool, whole_ns: int,
-    flops: int, moved: int | None, host_ns: int, peak: PeakRates | None,
-) -> ShapeRow:  # fmt: skip
-    seconds = total_ns * 1e-9
-    rate = flops / seconds if seconds else None
-    roof = roof_of(peak, number_format, flops=flops, moved=moved, rate=rate)
-    return ShapeRow(
-        name=name,
-        kind=_kind(name),
-        shapes=shapes,
-        number_format=number_format,
-        calls=calls,
-        total_ns=total_ns,
-        on_device=on_device,
-        share_ratio=total_ns / whole_ns if whole_ns else None,
-        flops=round(flops / calls),
-        bytes=None if moved is None else round(moved / calls),
-        flops_per_second=rate,
-        bytes_per_second=moved / seconds if moved is not None and seconds else None,
-        intensity=roof.intensity,
-        attainable_flops_per_second=roof.attainable,
-        efficiency_ratio=roof.efficiency,
-        bound="launch" if on_device and 0 < total_ns < host_ns else roof.bound,
     )
 
 
@@ -224,15 +207,6 @@ def _shapes(trace: Trace, work: OperatorWork) -> Ints:
     of_row[trace.instructions.row] = trace.instructions.shapes
     shapes: Ints = of_row[work.rows]
     return shapes
-
-
-def _handed_over(trace: Trace, work: OperatorWork) -> npt.NDArray[np.int64]:
-    """Return the host's time in each call, 0 for events of the device itself."""
-    times = operator_times(trace)
-    host = np.zeros(len(trace), np.int64)
-    host[times.rows] = trace.duration_ns[times.rows]
-    handed: npt.NDArray[np.int64] = host[work.rows]
-    return handed
 
 
 def _found_dry(trace: Trace, work: OperatorWork) -> npt.NDArray[np.bool_]:

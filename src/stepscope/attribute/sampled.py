@@ -44,58 +44,6 @@ def function_of(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class OwnFrames:
-    """The frames of sampled stacks that are the user's own code.
-
-    Args:
-        samples: They.
-    """
-
-    samples: Samples
-
-    @cached_property
-    def innermost(self) -> Ints:
-        """The innermost frame of the user's own code of each stack, -1 = none."""
-        return self.innermost_of(self.samples.stacks)
-
-    def outside(self, of: Callable[[str], bool]) -> Ints:
-        """Return the innermost frame of the user's own code that lies around some frames."""
-        chosen = [of(text) for text in self.samples.frames]
-        ends = [
-            next((at for at, frame in enumerate(stack) if chosen[frame]), len(stack))
-            for stack in self.samples.stacks
-        ]
-        return self.innermost_of(stack[:end] for stack, end in zip(self.samples.stacks, ends, strict=True))
-
-    def shown(self, name: str) -> str:
-        """Return the text of a frame, its file relative to the program's directory."""
-        directory = self.samples.directory
-        return name.removeprefix(directory + os.sep) if directory else name
-
-    @cached_property
-    def own(self) -> npt.NDArray[np.bool_]:
-        """True for each frame that is."""
-        return np.array([self._is_own(text) for text in self.samples.frames], bool)
-
-    @cached_property
-    def origins(self) -> Origins:
-        samples = self.samples
-        outermost = {samples.frames[stack[0]] for stack in samples.stacks if stack}
-        return Origins(samples.places, samples.directory, scripts_of(outermost))
-
-    def _is_own(self, name: str) -> bool:
-        line = line_of(name)
-        return (line is None or line.function not in _WITHIN_A_LINE) and self.origins.is_own(name)
-
-    def innermost_of(self, stacks: Iterable[Sequence[int]]) -> Ints:
-        """Return the innermost frame of the user's own code of some stacks, -1 = none."""
-        own = self.own
-        return np.array(
-            [next((frame for frame in reversed(stack) if own[frame]), -1) for stack in stacks], np.int64
-        )
-
-
-@dataclass(frozen=True)
 class Sampled:
     """Sampled stacks of one rank's training thread.
 
@@ -113,7 +61,7 @@ class Sampled:
     @cached_property
     def _same(self) -> npt.NDArray[np.bool_]:
         """Return whether each sample stood in the same function as the one before."""
-        known = [-1 if frame < 0 else hash(self._function(int(frame))) for frame in self._frames.innermost]
+        known = [-1 if frame < 0 else hash(self._function(int(frame))) for frame in self._innermost]
         where = np.array([*known, -1], np.int64)[self.samples.stack]
         return np.concatenate(([True], where[1:] == where[:-1]))[: len(where)]
 
@@ -143,12 +91,45 @@ class Sampled:
         return np.where((self.samples.interval_ns > 0) & (length > 2 * every), length // every, 1)
 
     @cached_property
-    def _frames(self) -> OwnFrames:
-        return OwnFrames(self.samples)
+    def _innermost(self) -> Ints:
+        """The innermost frame of the user's own code of each stack, -1 = none."""
+        return self._innermost_of(self.samples.stacks)
 
-    def shown(self, frame: str) -> str:
+    def _outside(self, of: Callable[[str], bool]) -> Ints:
+        """Return the innermost frame of the user's own code that lies around some frames."""
+        chosen = [of(text) for text in self.samples.frames]
+        ends = [
+            next((at for at, frame in enumerate(stack) if chosen[frame]), len(stack))
+            for stack in self.samples.stacks
+        ]
+        return self._innermost_of(stack[:end] for stack, end in zip(self.samples.stacks, ends, strict=True))
+
+    def shown(self, name: str) -> str:
         """Return the text of a frame, its file relative to the program's directory."""
-        return self._frames.shown(frame)
+        directory = self.samples.directory
+        return name.removeprefix(directory + os.sep) if directory else name
+
+    @cached_property
+    def _own(self) -> npt.NDArray[np.bool_]:
+        """True for each frame that is the user's own code."""
+        return np.array([self._is_own(text) for text in self.samples.frames], bool)
+
+    @cached_property
+    def _origins(self) -> Origins:
+        samples = self.samples
+        outermost = {samples.frames[stack[0]] for stack in samples.stacks if stack}
+        return Origins(samples.places, samples.directory, scripts_of(outermost))
+
+    def _is_own(self, name: str) -> bool:
+        line = line_of(name)
+        return (line is None or line.function not in _WITHIN_A_LINE) and self._origins.is_own(name)
+
+    def _innermost_of(self, stacks: Iterable[Sequence[int]]) -> Ints:
+        """Return the innermost frame of the user's own code of some stacks, -1 = none."""
+        own = self._own
+        return np.array(
+            [next((frame for frame in reversed(stack) if own[frame]), -1) for stack in stacks], np.int64
+        )
 
     @property
     def known(self) -> Ints:
@@ -196,8 +177,8 @@ class Sampled:
             time_ns, lines = threads.setdefault(holder.thread, (0, {}))
             for stack, ran in zip(holder.stack[inside].tolist(), holder.ran_ns[inside].tolist(), strict=True):
                 time_ns += ran
-                frame = int(self._frames.innermost[stack])
-                line = line_of(self._frames.shown(self.samples.frames[frame])) if frame >= 0 else None
+                frame = int(self._innermost[stack])
+                line = self.line_of(self.samples.frames[frame]) if frame >= 0 else None
                 if line is not None:
                     lines[line] = lines.get(line, 0) + ran
             threads[holder.thread] = time_ns, lines
@@ -302,7 +283,7 @@ class Sampled:
 
     def is_around(self, share: Share) -> bool:
         """Return whether a line is of a function in which all steps began: the loop, or its caller."""
-        shown = [self._frames.shown(function) for function in self._around]
+        shown = [self.shown(function) for function in self._around]
         return f"{share.line.file}: {share.line.function}" in shown
 
     def functions_of(self, spans: Spans, besides: Spans) -> frozenset[str]:
@@ -321,7 +302,7 @@ class Sampled:
         there = {self._function(f) for at in distinct(samples.stack[other]).tolist() for f in stacks[at]}
         functions = set()
         for at in distinct(samples.stack[spans.within(end - 1, end) > 0]).tolist():
-            mine = (frame for frame in self._within(stacks[at]) if self._frames.own[frame])
+            mine = (frame for frame in self._within(stacks[at]) if self._own[frame])
             alone = next((name for frame in mine if (name := self._function(frame)) not in there), "")
             functions |= {alone} if alone else set()
         return frozenset(functions)
@@ -332,23 +313,22 @@ class Sampled:
 
     def innermost(self, frames: re.Pattern[str]) -> Spans:
         """Return the time in which the innermost frame is one of some frames, by its text."""
-        chosen = [bool(frames.search(text)) for text in self.samples.frames]
-        ends = [bool(stack) and chosen[stack[-1]] for stack in self.samples.stacks]
-        return self._where(np.array([*ends, False], bool)[self.samples.stack])
+        return self._ending(lambda text: bool(frames.search(text)))
 
     @cached_property
     def in_libraries(self) -> Spans:
         """Time in which the innermost frame was Python that is not the user's own."""
-        frames, origins = self.samples.frames, self._frames.origins
-        ends = [
-            bool(stack) and origins.of(frames[stack[-1]]) not in (Origin.UNKNOWN, Origin.USER)
-            for stack in self.samples.stacks
-        ]
+        return self._ending(lambda text: self._origins.of(text) not in (Origin.UNKNOWN, Origin.USER))
+
+    def _ending(self, chosen: Callable[[str], bool]) -> Spans:
+        """Return the time in which the innermost frame is one of some frames."""
+        of_frame = [chosen(text) for text in self.samples.frames]
+        ends = [bool(stack) and of_frame[stack[-1]] for stack in self.samples.stacks]
         return self._where(np.array([*ends, False], bool)[self.samples.stack])
 
     def in_packages_of(self, spans: Spans) -> Spans:
         """Return the time in Python of the packages, and what they call, whose Python ran in some time."""
-        frames, own = self.samples.frames, self._frames.own
+        frames, own = self.samples.frames, self._own
         of_frame = [package_of(text) for text in frames]
         packages = []
         for stack in self.samples.stacks:
@@ -390,7 +370,7 @@ class Sampled:
         if own and samples.queued_ns is not None:
             length = np.maximum(samples.end_ns - samples.start_ns, 1)
             covered = (covered * (1 - np.clip(samples.queued_ns / length, 0.0, 1.0))).astype(np.int64)
-        inner = (self._frames.innermost if around is None else self._frames.outside(around))[samples.stack]
+        inner = (self._innermost if around is None else self._outside(around))[samples.stack]
         chosen = np.flatnonzero((covered > 0) & (inner >= 0))
         if self._weight[chosen].sum() < MIN_SAMPLES:
             return []
@@ -398,7 +378,7 @@ class Sampled:
         count = np.bincount(inner[chosen], minlength=len(samples.frames))
         ranked = []
         for frame in np.argsort(-total, kind="stable")[:most].tolist():
-            line = line_of(self._frames.shown(samples.frames[frame]))
+            line = self.line_of(samples.frames[frame])
             if total[frame] > 0 and line is not None:
                 mine = chosen[inner[chosen] == frame]
                 called = self._called(frame, samples.stack[mine], covered[mine])
@@ -420,26 +400,22 @@ class Sampled:
                 if len(stacks) < 2 or len(set(functions)) > 1:
                     break
                 depth += 1
-            for at, frame in enumerate(self._frames.innermost_of(stack[:depth] for stack in stacks).tolist()):
+            for at, frame in enumerate(self._innermost_of(stack[:depth] for stack in stacks).tolist()):
                 if frame >= 0:
                     length = int(samples.end_ns[begin + at] - self.start_ns[begin + at])
                     time_ns.setdefault(frame, []).append(length)
         lines = [
-            (line_of(self._frames.shown(samples.frames[frame])), sum(lengths), len(lengths))
+            (self.line_of(samples.frames[frame]), sum(lengths), len(lengths))
             for frame, lengths in sorted(time_ns.items(), key=lambda one: -sum(one[1]))
         ]
         return [Share(line, total, rows, "") for line, total, rows in lines if line is not None]
 
     def of_line(self, line: SourceLine, calls: str = "") -> Spans:
         """Return the time in which a line was the innermost of the user's own code, and called a function."""
-        frames = [
-            number
-            for number, text in enumerate(self.samples.frames)
-            if line_of(self._frames.shown(text)) == line
-        ]
-        chosen = np.isin(self._frames.innermost, frames)
+        frames = [number for number, text in enumerate(self.samples.frames) if self.line_of(text) == line]
+        chosen = np.isin(self._innermost, frames)
         for at in np.flatnonzero(chosen & bool(calls)).tolist():
-            chosen[at] = self._callee(int(self._frames.innermost[at]), at) == calls
+            chosen[at] = self._callee(int(self._innermost[at]), at) == calls
         return self.where_stack(chosen)
 
     def made(self, line: SourceLine, calls: str) -> list[Made]:
@@ -451,22 +427,20 @@ class Sampled:
         """
         # Captures may spell a line in several ways, each of which has the same objects.
         keys = dict.fromkeys(
-            f"{text.partition('): ')[0]})"
-            for text in self.samples.frames
-            if line_of(self._frames.shown(text)) == line
+            f"{text.partition('): ')[0]})" for text in self.samples.frames if self.line_of(text) == line
         )
         objects = list(dict.fromkeys(one for key in keys for one in self.samples.made.get(key, ())))
         return [one for one in objects if one.name in (calls, calls.rpartition(".")[0])] or objects
 
     def line_of(self, frame: str) -> SourceLine | None:
         """Return the place that a frame's text gives, its file relative to the program's directory."""
-        return line_of(self._frames.shown(frame))
+        return line_of(self.shown(frame))
 
     def callers(self, line: SourceLine) -> list[SourceLine]:
         """Return the user's lines from which a line was called most often, the nearest first."""
-        samples, own = self.samples, self._frames.own
-        shown = [line_of(self._frames.shown(text)) for text in samples.frames]
-        innermost = self._frames.innermost
+        samples, own = self.samples, self._own
+        shown = [self.line_of(text) for text in samples.frames]
+        innermost = self._innermost
         chains: dict[tuple[int, ...], int] = {}
         for stack in samples.stack.tolist():
             if innermost[stack] >= 0 and shown[innermost[stack]] == line:

@@ -67,11 +67,7 @@ MODEL: tuple[Rule, ...] = (
         r"(?:^|/)(?:gradients?(?:_\d+)?|gradient_tape)(?:/|$)",
         "gradient_tape/model/dense/MatMul",
     ),
-    Rule(
-        Purpose.OPTIMIZER,
-        r"(?:^|/)(?:Resource)?(?:Sparse)?Apply" + _OPTIMIZERS,
-        "Adam/ResourceApplyAdam",
-    ),
+    Rule(Purpose.OPTIMIZER, r"(?:^|/)(?:Resource)?(?:Sparse)?Apply" + _OPTIMIZERS, "Adam/ResourceApplyAdam"),
     Rule(Purpose.OPTIMIZER, r"(?:^|/)" + _OPTIMIZERS + r"(?:_\d+)?(?:/|$)", "train/Adam/mul"),
 )
 """Names of the model's parts."""
@@ -89,11 +85,7 @@ STACKS: tuple[Rule, ...] = (
         r"torch/(?:nn/utils/clip_grad|(?:cuda/)?amp/grad_scaler)\.py\(\d+\): ",
         "torch/nn/utils/clip_grad.py(100): clip_grad_norm_",
     ),
-    Rule(
-        Purpose.FORWARD,
-        r"_call_impl$|\.py\(\d+\): forward$",
-        "torch/nn/modules/linear.py(120): forward",
-    ),
+    Rule(Purpose.FORWARD, r"_call_impl$|\.py\(\d+\): forward$", "torch/nn/modules/linear.py(120): forward"),
 )
 """Frames of the model's parts."""
 

@@ -68,7 +68,7 @@ class ProfileSession:
         answer: Answer
         profile = self.source.profile if name in VIEWS else None
         if profile is not None:
-            from stepscope.analyze.tfprof import profile as ask
+            from stepscope.analyze.tfprof.report import profile as ask
 
             answer = ask(name, profile, options)
         else:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from stepscope.analyze.options import ViewOptions
-from stepscope.analyze.tfprof import profile
 from stepscope.analyze.tfprof.advise import advise, utilizations
 from stepscope.analyze.tfprof.grow import forward_name, frame_name
-from stepscope.analyze.tfprof.report import memory, micros, number
+from stepscope.analyze.tfprof.report import memory, micros, number, profile
 from stepscope.errors import EmptyTraceError, UsageError
 from stepscope.trace.tfprof import Execution, Frame, Profile, ProfileNode, counts_as_cpu_time
 

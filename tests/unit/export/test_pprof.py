@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.analyze.options import ViewOptions
-from stepscope.analyze.tfprof import profile
+from stepscope.analyze.tfprof.report import profile
 from stepscope.analyze.views import view
 from stepscope.errors import UsageError
 from stepscope.export.pprof import StackEntry, StackSample, encode, write_pprof

@@ -22,13 +22,7 @@ from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, lines_
 from stepscope.analyze.advise.loaders import Loader, loader_of, to_load_ahead
 from stepscope.analyze.advise.remedy import framework_of
 from stepscope.analyze.advise.waited import Waited
-from stepscope.analyze.advise.workers import (
-    HAS_WORKERS,
-    MORE_WORKERS,
-    Workers,
-    has_workers,
-    workers_of,
-)
+from stepscope.analyze.advise.workers import HAS_WORKERS, MORE_WORKERS, Workers, has_workers, workers_of
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.source_lines import Share, callers

@@ -13,15 +13,7 @@ import numpy as np
 
 from stepscope.analyze.advise.activities import WHOLE, ActivityRule, spans_of
 from stepscope.analyze.advise.cause import Cause
-from stepscope.analyze.advise.finding import (
-    ONE_RUN_EACH,
-    WORTH,
-    Abstain,
-    Case,
-    Facts,
-    Finding,
-    lines_told,
-)
+from stepscope.analyze.advise.finding import ONE_RUN_EACH, WORTH, Abstain, Case, Facts, Finding, lines_told
 from stepscope.analyze.advise.waited import Waited
 from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.source_lines import leading

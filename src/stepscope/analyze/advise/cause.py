@@ -206,9 +206,7 @@ class Selection:
     waits: bool = False
 
 
-def on_each(
-    find: Callable[[Waited], Case | Selection | None],
-) -> Callable[[Facts], list[Case | None]]:
+def on_each(find: Callable[[Waited], Case | Selection | None]) -> Callable[[Facts], list[Case | None]]:
     """Return the cases of all ranks; it abstains if every rank lacks the data."""
 
     def cases(facts: Facts) -> list[Case | None]:

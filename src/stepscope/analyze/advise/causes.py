@@ -143,15 +143,12 @@ def left_on(one: LeftOn) -> Callable[[Waited], Selection | None]:
         sampled, trace = with_settings(waited), waited.trace
         if sampled.samples.settings.get(one.setting, "") in OFF:
             return None
-        rows: Ints = np.zeros(0, np.int64)
         spans = Spans.empty() if one.frames is None else sampled.holding(one.frames)
         if one.operators is not None:
             added = waited.operators[named(trace, one.operators)[trace.name[waited.operators]]]
-            rows = outermost(trace, added)
-            spans = spans.union(rows_spans(trace, rows))
-        return Selection(
-            spans.intersect(waited.spans), {"setting": one.setting}, line=set_at(waited, one.setting)
-        )
+            spans = spans.union(rows_spans(trace, outermost(trace, added)))
+        line = set_at(waited, one.setting)
+        return Selection(spans.intersect(waited.spans), {"setting": one.setting}, line=line)
 
     return select
 

@@ -8,14 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import (
-    WORTH,
-    Facts,
-    Finding,
-    events_of,
-    place_of,
-    place_of_rank,
-)
+from stepscope.analyze.advise.finding import WORTH, Facts, Finding, events_of, place_of, place_of_rank
 from stepscope.analyze.advise.remedy import show
 from stepscope.analyze.advise.waited import Waited
 from stepscope.attribute.activity import WRAPPERS

@@ -232,19 +232,6 @@ class Facts:
             )
         return working
 
-    @cached_property
-    def wall_ns(self) -> int:
-        """Length of all steps of all ranks together."""
-        total = sum(step.wall_ns for step in self.breakdown.steps)
-        if not total:
-            raise Abstain("no steps or events with a duration")
-        return total
-
-    @property
-    def steps(self) -> int:
-        """Number of steps times ranks."""
-        return max(len(self.breakdown.steps), 1)
-
     def require(self, *features: str) -> Trace:
         """Return the trace if it recorded these features.
 

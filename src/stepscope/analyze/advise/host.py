@@ -16,15 +16,7 @@ import numpy as np
 
 from stepscope.analyze.advise.callbacks import of_thread
 from stepscope.analyze.advise.cause import Cause
-from stepscope.analyze.advise.finding import (
-    ONE_RUN_EACH,
-    WORTH,
-    Abstain,
-    Case,
-    Facts,
-    lines_told,
-    top,
-)
+from stepscope.analyze.advise.finding import ONE_RUN_EACH, WORTH, Abstain, Case, Facts, lines_told, top
 from stepscope.analyze.advise.remedy import framework_of, made_of_samples
 from stepscope.analyze.advise.waited import AWAITED, Waited, outermost
 from stepscope.attribute.attribution import attribution

@@ -10,14 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.advise.cause import MADE, Cause
-from stepscope.analyze.advise.finding import (
-    WORTH,
-    Abstain,
-    Case,
-    Facts,
-    lines_told,
-    most_frequent,
-)
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, lines_told, most_frequent
 from stepscope.analyze.advise.host import SMALL_NS, optimizer_calls, optimizer_rows
 from stepscope.analyze.advise.remedy import show
 from stepscope.analyze.advise.waited import Waited, outermost
@@ -56,15 +49,6 @@ def _small(facts: Facts) -> list[Case | None]:
     if not known:
         raise Abstain("no kernels or operators inside the steps")
     return cases
-
-
-def _fusing_saves(case: Case) -> bool:
-    """Return whether one kernel in place of many is known to save their launches.
-
-    On a host the operators' own work is most of such a time, or nothing of it: that the calls cost it is
-    known only of what no operator does.
-    """
-    return case.waited.has_device
 
 
 def _worth_it(case: Case) -> Case | None:
@@ -329,7 +313,7 @@ SMALL = Cause(
     limits={"small_ratio": COUNT_RATIO},
     withdrawn="fewer than half are shorter than 10 µs, or the steps with one in place of these would not be "
     f"{WORTH:.0%} shorter",
-    sure=_fusing_saves,
+    sure=lambda case: case.waited.has_device,  # else one operator in place of many may save nothing
 )
 
 
@@ -344,8 +328,9 @@ def _optimizer(facts: Facts) -> list[Case | None]:
         if not len(leaves):
             continue
         spans = rows_spans(trace, rows)
-        launched = np.isin(trace.launch[waited.device_rows], np.flatnonzero(spans_hold(trace, waited, spans)))
-        work = waited.device_rows[launched]
+        launch = trace.launch[waited.device_rows]
+        called = (trace.lane[launch] == waited.lane) & (trace.kind[launch] == Kind.RUNTIME_CALL)
+        work = waited.device_rows[(launch >= 0) & called & spans.holds(trace.start_ns[launch])]
         # A fused operator still does the work of the large ones: it saves calls.
         large = leaves[trace.duration_ns[leaves] >= SMALL_NS]
         calls = spans if len(work) else spans.minus(rows_spans(trace, large))
@@ -386,13 +371,5 @@ OPTIMIZER = Cause(
     command=lambda facts, case: show(facts, "op", order="occurrence"),
     withdrawn="one of its operators is fused or foreach, or the steps with one operator in place of these "
     f"would not be {WORTH:.0%} shorter",
-    sure=_fusing_saves,
+    sure=lambda case: case.waited.has_device,  # else one operator in place of many may save nothing
 )
-
-
-def spans_hold(trace: Trace, waited: Waited, spans: Spans) -> Any:
-    """Return bool[n]: the runtime calls of the main thread that begin in some time."""
-    begun = np.zeros(len(trace), bool)
-    calls = np.flatnonzero((trace.lane == waited.lane) & (trace.kind == Kind.RUNTIME_CALL))
-    begun[calls] = spans.holds(trace.start_ns[calls])
-    return begun

@@ -8,15 +8,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze.advise.busy import is_busy
-from stepscope.analyze.advise.finding import (
-    WORTH,
-    Abstain,
-    Facts,
-    Finding,
-    events_of,
-    gathered,
-    place_of,
-)
+from stepscope.analyze.advise.finding import WORTH, Abstain, Facts, Finding, events_of, gathered, place_of
 from stepscope.analyze.advise.remedy import quoted
 from stepscope.analyze.advise.waited import Waited
 from stepscope.attribute.purpose import Purpose
@@ -68,18 +60,21 @@ def check(facts: Facts) -> Iterator[Finding]:
         {**worst, **places.others},
         {"excess_ratio": LIMIT, "lost_ratio": WORTH},
         _action(worst, line),
-        cost_ns=round(worst["lost_ns"]) if known else None,
-        cost_ratio=worst["lost_ratio"] if known else None,
-        gain_ns=round(worst["lost_ns"]) if known else None,
-        gain_ratio=worst["lost_ratio"] if known else None,
-        gain_from="bound" if known else "",
         place=place_of(waited, line),
         events=events_of(waited.trace, _marks(waited, steps)),
         command=f"stepscope profile op {quoted(facts)} -step {steps[0]} -order_by micros",
         withdrawn=f"no step is {LIMIT:.0%} longer than the median, or together they lose less than "
         f"{WORTH:.0%}",
+        **(_gain(worst) if known else {}),
         spans=_long(waited, worst),
     )
+
+
+def _gain(worst: dict[str, Any]) -> dict[str, Any]:
+    lost, ratio = round(worst["lost_ns"]), worst["lost_ratio"]
+    return {
+        "cost_ns": lost, "cost_ratio": ratio, "gain_ns": lost, "gain_ratio": ratio, "gain_from": "bound",
+    }  # fmt: skip
 
 
 def _say(worst: dict[str, Any], line: Share | None) -> str:

@@ -72,10 +72,11 @@ class Workers:
 
 def workers_of(waited: Waited, waiting: Spans) -> Workers | None:
     """Return the workers' activities in some time, None if none was seen."""
-    fetch, collate = (np.flatnonzero(_rows(waited, name)) for name in (FETCH, COLLATE))
+    trace = waited.trace
+    fetch, collate = (rows[trace.rank[rows] == waited.rank] for rows in map(trace.named, (FETCH, COLLATE)))
     if not len(fetch) or not len(waiting):
         return None
-    trace, whole = waited.trace, waiting.measure_ns
+    whole = waiting.measure_ns
     shares = [rows_spans(trace, rows).intersect(waiting).measure_ns / whole for rows in (fetch, collate)]
     return Workers(len(distinct(trace.lane[fetch])), *shares)
 
@@ -85,9 +86,3 @@ def has_workers(waited: Waited, waiting: Spans) -> bool:
     trace = waited.trace
     rows = np.flatnonzero(named(trace, _OF_WORKERS)[trace.name] & (trace.lane == waited.lane))
     return bool(waiting.within(trace.start_ns[rows], trace.end_ns[rows]).any())
-
-
-def _rows(waited: Waited, name: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    trace = waited.trace
-    number = trace.strings.find(name)
-    return np.asarray((trace.name == number) & (trace.rank == waited.rank) & (number >= 0))

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from stepscope.trace.ranks import load_directory, with_rank_of
 from stepscope.trace.tables import TABLES
 from stepscope.urls import join
 from stepscope.workers import spread
+
+Columns = TypeVar("Columns", Asked, OwnStretches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +143,10 @@ class _Files:
             asked, mine = asked_of(waits, at, excess), stretches.get(rank)
             for file in distinct(files[asked.row]).tolist():
                 here = files[asked.row] == file
-                some = None if mine is None else _of_file(mine, files, rows, file)
+                of_mine = files[mine.row] == file if mine is not None else np.zeros(0, bool)
+                some = _some(mine, of_mine, rows) if mine is not None and of_mine.any() else None
                 if some is not None or (asked.kept_ns[here] > 0).any():
-                    columns = {field.name: getattr(asked, field.name)[here] for field in fields(asked)}
-                    question = Asked(**columns | {"row": rows[columns["row"]]})
+                    question = _some(asked, here, rows)
                     questions.append(_Question(self._files[file], rank, question, some))
         answers: Answers = {}
         doings: Doings = {}
@@ -173,13 +175,10 @@ def _places(trace: Trace) -> tuple[list[int], list[int]]:
     return trace.flops.tolist(), trace.correlation.tolist()
 
 
-def _of_file(stretches: OwnStretches, files: Any, rows: Any, file: int) -> OwnStretches | None:
-    """Return the stretches before or after collectives of one file, in its rows; None if there is none."""
-    here = files[stretches.row] == file
-    if not here.any():
-        return None
-    columns = {field.name: getattr(stretches, field.name)[here] for field in fields(stretches)}
-    return OwnStretches(**columns | {"row": rows[columns["row"]]})
+def _some(columns: Columns, here: Any, rows: Any) -> Columns:
+    """Return some rows of questions about collectives, in rows of their file."""
+    some = {field.name: getattr(columns, field.name)[here] for field in fields(columns)}
+    return type(columns)(**some | {"row": rows[some["row"]]})
 
 
 def _undigested(file: _RankFile, why: str) -> _Digest:

@@ -18,13 +18,7 @@ if TYPE_CHECKING:
     from stepscope.analyze.views.answer import losses as losses
     from stepscope.analyze.views.answer import view as view
 
-_HOMES = {
-    "Answer": "answer",
-    "AnswerLine": "answer",
-    "VIEWS": "answer",
-    "losses": "answer",
-    "view": "answer",
-}
+_HOMES = {"Answer": "answer", "AnswerLine": "answer", "VIEWS": "answer", "losses": "answer", "view": "answer"}
 
 __all__ = [*_HOMES]
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from stepscope import text
 from stepscope.analyze.options import OPTIONS, VIEWS, ViewOptions
-from stepscope.analyze.tfprof import profile as ask
+from stepscope.analyze.tfprof.report import profile as ask
 from stepscope.analyze.views import Answer
 from stepscope.analyze.views import view as view_of
 from stepscope.analyze.views.build import opening

@@ -413,7 +413,7 @@ def profile(
     tfprof = opened.tfprof if view in VIEWS else None
     answer: Any
     if tfprof is not None:
-        from stepscope.analyze.tfprof import profile as ask
+        from stepscope.analyze.tfprof.report import profile as ask
 
         answer = ask(view, tfprof, chosen)
     else:
