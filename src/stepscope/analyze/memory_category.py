@@ -24,7 +24,6 @@ unknown too.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -41,21 +40,14 @@ from stepscope.trace.tables import MemoryAction, MemoryCategory
 Category = MemoryCategory
 
 
-class Missing(IntEnum):
-    """An input that a category needs and the profile does not record."""
-
-    PART = 0
-    BACKWARD = 1
-    END = 2
-    RECORDER = 3
-
-
-MISSING: dict[Missing, str] = {
-    Missing.PART: "this profile does not record in which part of a step they were made",
-    Missing.BACKWARD: "this profile records no backward pass after them, which shows what is kept for one",
-    Missing.END: "memory ran out before the end of the part of the step in which they were made",
-    Missing.RECORDER: "the recorder does not say",
-}
+PART, BACKWARD, END, RECORDER = range(4)
+"""An input that a category needs and the profile does not record."""
+MISSING = (
+    "this profile does not record in which part of a step they were made",
+    "this profile records no backward pass after them, which shows what is kept for one",
+    "memory ran out before the end of the part of the step in which they were made",
+    "the recorder does not say",
+)
 """Each in words, about the allocations that lack it."""
 
 
@@ -66,14 +58,12 @@ class Categories:
     category: npt.NDArray[np.int8]
     """i1[memory table], a :class:`Category`."""
     missing: npt.NDArray[np.int8]
-    """i1[memory table], the :class:`Missing` of an unknown category, -1 of a known one."""
+    """i1[memory table], the place in :data:`MISSING` of an unknown category, -1 of a known one."""
 
     def why(self, rows: Ints) -> tuple[str, ...]:
         """Return the missing data for the unknown categories of some rows, the most frequent first."""
         reasons, count = np.unique(self.missing[rows][self.missing[rows] >= 0], return_counts=True)
-        return tuple(
-            MISSING[Missing(number)] for number in reasons[np.argsort(-count, kind="stable")].tolist()
-        )
+        return tuple(MISSING[number] for number in reasons[np.argsort(-count, kind="stable")].tolist())
 
 
 _MAKING = -2
@@ -100,7 +90,7 @@ def categories(trace: Trace, rows: Ints) -> Categories | None:
     judged = Categories(np.full(len(table), -1, np.int8), np.full(len(table), -1, np.int8))
     if (table.category[made] >= 0).any():
         judged.category[made] = np.where(table.category[made] >= 0, table.category[made], Category.UNKNOWN)
-        judged.missing[made[judged.category[made] == Category.UNKNOWN]] = Missing.RECORDER
+        judged.missing[made[judged.category[made] == Category.UNKNOWN]] = RECORDER
         return judged
     phase = made_in(trace, rows)
     if not np.isin(phase[rows], (Purpose.BACKWARD, Purpose.OPTIMIZER, _MAKING)).any():
@@ -184,10 +174,10 @@ class _Judge:
         def put(here: npt.NDArray[np.bool_], category: Category) -> None:
             judged.category[made[here]] = category
 
-        def lacks(here: npt.NDArray[np.bool_], what: Missing) -> None:
+        def lacks(here: npt.NDArray[np.bool_], what: int) -> None:
             judged.category[made[here]], judged.missing[made[here]] = Category.UNKNOWN, what
 
-        lacks(np.ones(len(made), bool), Missing.PART)
+        lacks(np.ones(len(made), bool), PART)
         put(part == Purpose.LOADING, Category.INPUT)
         put(part == _MAKING, Category.PARAMETER)
         marked = len(self._steps) > 0
@@ -203,8 +193,8 @@ class _Judge:
             put(here & (until >= limit), category)
             open_end = here & (until == NEVER) & (limit == NEVER)
             if mine == Purpose.FORWARD and not marked:
-                lacks(open_end, Missing.BACKWARD)
-            lacks(open_end & (time <= self._failed), Missing.END)
+                lacks(open_end, BACKWARD)
+            lacks(open_end & (time <= self._failed), END)
         # The backward pass frees what was kept for it, whoever made that: a loss is made in no module.
         freed_in = np.where(self._freed_by[made] >= 0, self._phase[self._freed_by[made]], Purpose.UNKNOWN)
         put(

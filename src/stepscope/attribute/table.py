@@ -35,77 +35,85 @@ class Rule(NamedTuple):
 
 _OPTIMIZERS = r"(?:Ada\w+|Momentum|SGD|RMSProp\w*|Ftrl\w*|GradientDescent|Lion|Lamb)"
 
-MODEL: tuple[Rule, ...] = (
-    # PyTorch: torch.optim's own annotations, and those of the usual hand-made ones
-    Rule(Purpose.OPTIMIZER, r"^Optimizer\.(?:step|zero_grad)#", "Optimizer.step#AdamW.step", Source.RECORDED),
-    Rule(Purpose.OPTIMIZER, r"(?i:^\W*optimi[sz]er(?:[ _.]?(?:step|update|pass))?\W*$)", "## optimizer ##"),
-    Rule(
-        Purpose.BACKWARD,
-        r"^(?:autograd::engine::evaluate_function|torch::autograd::)",
-        "autograd::engine::evaluate_function: AddmmBackward0",
-        Source.LINK,
-    ),
-    Rule(Purpose.BACKWARD, r"^\w+Backward\d*$", "AddmmBackward0", Source.LINK),
-    Rule(Purpose.BACKWARD, r"(?i:^\W*(?:loss[ _.]?)?backward(?:[ _.]?(?:step|pass))?\W*$)", "backward pass"),
-    Rule(
-        Purpose.BACKWARD,
-        r"^(?:DistributedDataParallel|FullyShardedDataParallel|FSDP)\W+\w*backward",
-        "FullyShardedDataParallel._post_backward_hook",
-    ),
-    Rule(
-        Purpose.FORWARD,
-        r"^(?:DistributedDataParallel|FullyShardedDataParallel|FSDP)\W+\w*forward",
-        "DistributedDataParallel.forward",
-    ),
-    Rule(Purpose.FORWARD, r"(?i:^\W*(?:model[ _.]?)?forward(?:[ _.]?(?:step|pass))?\W*$)", "## forward ##"),
-    # JAX: the transformations that made an operator are part of its name
-    Rule(Purpose.BACKWARD, r"\btranspose\(", "jit(step)/transpose(jvp(loss))/dot_general", Source.LINK),
-    Rule(Purpose.FORWARD, r"\bjvp\(", "jit(step)/jvp(loss)/dot_general", Source.LINK),
-    # TensorFlow and Keras: name scopes, and operators that update variables
-    Rule(
-        Purpose.BACKWARD,
-        r"(?:^|/)(?:gradients?(?:_\d+)?|gradient_tape)(?:/|$)",
-        "gradient_tape/model/dense/MatMul",
-    ),
+
+def _rules(table: str) -> tuple[Rule, ...]:
+    """Return the rules of a table: below a purpose its examples, and below each of these the pattern.
+
+    How such names make the purpose known stands beside it, if their kind does not say it.
+    """
+    rules: list[Rule] = []
+    purpose, source = Purpose.UNKNOWN, ""
+    for line in table.splitlines():
+        text = line.lstrip()
+        if not text or line.startswith(("# ", "    # ")):
+            continue
+        if text == line:
+            name, _, source = text.upper().partition(", ")
+            purpose = Purpose[name]
+        elif line.startswith(" " * 8):
+            rules[-1] = rules[-1]._replace(pattern=rules[-1].pattern + text)
+        else:
+            rules.append(Rule(purpose, "", text, Source[source] if source else None))
+    return tuple(rules)
+
+
+MODEL = (
+    *_rules(r"""
+# PyTorch: torch.optim's own annotations, and those of the usual hand-made ones
+optimizer, recorded
+    Optimizer.step#AdamW.step
+        ^Optimizer\.(?:step|zero_grad)#
+optimizer
+    ## optimizer ##
+        (?i:^\W*optimi[sz]er(?:[ _.]?(?:step|update|pass))?\W*$)
+backward, link
+    autograd::engine::evaluate_function: AddmmBackward0
+        ^(?:autograd::engine::evaluate_function|torch::autograd::)
+    AddmmBackward0
+        ^\w+Backward\d*$
+backward
+    backward pass
+        (?i:^\W*(?:loss[ _.]?)?backward(?:[ _.]?(?:step|pass))?\W*$)
+    FullyShardedDataParallel._post_backward_hook
+        ^(?:DistributedDataParallel|FullyShardedDataParallel|FSDP)\W+\w*backward
+forward
+    DistributedDataParallel.forward
+        ^(?:DistributedDataParallel|FullyShardedDataParallel|FSDP)\W+\w*forward
+    ## forward ##
+        (?i:^\W*(?:model[ _.]?)?forward(?:[ _.]?(?:step|pass))?\W*$)
+# JAX: the transformations that made an operator are part of its name
+backward, link
+    jit(step)/transpose(jvp(loss))/dot_general
+        \btranspose\(
+forward, link
+    jit(step)/jvp(loss)/dot_general
+        \bjvp\(
+# TensorFlow and Keras: name scopes, and operators that update variables
+backward
+    gradient_tape/model/dense/MatMul
+        (?:^|/)(?:gradients?(?:_\d+)?|gradient_tape)(?:/|$)
+"""),
     Rule(Purpose.OPTIMIZER, r"(?:^|/)(?:Resource)?(?:Sparse)?Apply" + _OPTIMIZERS, "Adam/ResourceApplyAdam"),
     Rule(Purpose.OPTIMIZER, r"(?:^|/)" + _OPTIMIZERS + r"(?:_\d+)?(?:/|$)", "train/Adam/mul"),
 )
 """Names of the model's parts."""
 
-STACKS: tuple[Rule, ...] = (
-    Rule(Purpose.OPTIMIZER, r"torch/optim/|/optimizers?/|optax/", "torch/optim/adamw.py(200): step"),
-    Rule(
-        Purpose.BACKWARD,
-        r"_engine_run_backward|torch/autograd/(?:__init__|function)\.py|torch/_tensor\.py\(\d+\): backward"
-        r"|torch::autograd::(?:Engine|python::PythonEngine)::",
-        "torch/_tensor.py(600): backward",
-    ),
-    Rule(
-        Purpose.GRADIENTS,
-        r"torch/(?:nn/utils/clip_grad|(?:cuda/)?amp/grad_scaler)\.py\(\d+\): ",
-        "torch/nn/utils/clip_grad.py(100): clip_grad_norm_",
-    ),
-    Rule(Purpose.FORWARD, r"_call_impl$|\.py\(\d+\): forward$", "torch/nn/modules/linear.py(120): forward"),
-)
+STACKS = _rules(r"""
+optimizer
+    torch/optim/adamw.py(200): step
+        torch/optim/|/optimizers?/|optax/
+backward
+    torch/_tensor.py(600): backward
+        _engine_run_backward|torch/autograd/(?:__init__|function)\.py|torch/_tensor\.py\(\d+\): backward
+        |torch::autograd::(?:Engine|python::PythonEngine)::
+gradients
+    torch/nn/utils/clip_grad.py(100): clip_grad_norm_
+        torch/(?:nn/utils/clip_grad|(?:cuda/)?amp/grad_scaler)\.py\(\d+\):[ ]
+forward
+    torch/nn/modules/linear.py(120): forward
+        _call_impl$|\.py\(\d+\): forward$
+""")
 """Frames of the model's parts."""
-
-
-def _rules(table: str) -> tuple[Rule, ...]:
-    """Return the rules of a table: below a purpose its examples, and below each of these the pattern."""
-    rules: list[Rule] = []
-    purpose = Purpose.UNKNOWN
-    for line in table.splitlines():
-        text = line.lstrip()
-        if not text or text.startswith("# "):
-            continue
-        if text == line:
-            purpose = Purpose[text.upper()]
-        elif line.startswith(" " * 8):
-            rules[-1] = rules[-1]._replace(pattern=rules[-1].pattern + text)
-        else:
-            rules.append(Rule(purpose, "", text))
-    return tuple(rules)
-
 
 ACTIVITIES = _rules(r"""
 loading
@@ -281,35 +289,37 @@ waiting_thread
 """)
 _WAITS = (
     Rule(Purpose.WAITING_DEVICE, SYNCHRONIZING, "cudaStreamSynchronize"),
-    # The calling thread waits for those of the backward pass.
-    Rule(
-        Purpose.BACKWARD,
-        r"run_backward\b|_engine_run_backward$",
-        "<built-in method run_backward of torch._C._EngineBase object at 0x7f>",
-    ),
-    Rule(
-        Purpose.WAITING_DEVICE,
-        r"try_to_block|block_until_ready|BlockHostUntilReady|BufferSequencingEvent|BlockUntilReady"
-        r"|wait for completion|Await(?:ed)?\b|::[Ww]ait(?:_tensor)?\b",
-        "$array.py:600 block_until_ready",
-    ),
+    *_rules(r"""
+# The calling thread waits for those of the backward pass.
+backward
+    <built-in method run_backward of torch._C._EngineBase object at 0x7f>
+        run_backward\b|_engine_run_backward$
+waiting_device
+    $array.py:600 block_until_ready
+        try_to_block|block_until_ready|BlockHostUntilReady|BufferSequencingEvent|BlockUntilReady
+        |wait for completion|Await(?:ed)?\b|::[Ww]ait(?:_tensor)?\b
+"""),
     *_BLOCKS,
-    Rule(
-        Purpose.WAITING_DEVICE,
-        r"(?:^|/)(?:torch/cuda/__init__|torch/cuda/streams)\.py\(\d+\): synchronize$"
-        r"|<built-in .*_cuda_synchronize",
-        "torch/cuda/__init__.py(1000): synchronize",
-    ),
+    *_rules(r"""
+waiting_device
+    torch/cuda/__init__.py(1000): synchronize
+        (?:^|/)(?:torch/cuda/__init__|torch/cuda/streams)\.py\(\d+\): synchronize$
+        |<built-in .*_cuda_synchronize
+"""),
 )
 _OWN = (
     *_WAITS,
-    Rule(
-        Purpose.WAITING_STORAGE,
-        r"<built-in (?:method|function) (?:read\w*|write|flush|fsync)\b(?: of _io\.|>)",
-        "<built-in method read of _io.BufferedReader object at 0x7f>",
-    ),
-    Rule(Purpose.COLLECTING, r"<built-in (?:method|function) collect\b", "<built-in function collect>"),
-    Rule(Purpose.PARAMETER_SERVER, r"^RecvTensor\b", "RecvTensor"),
+    *_rules(r"""
+waiting_storage
+    <built-in method read of _io.BufferedReader object at 0x7f>
+        <built-in (?:method|function) (?:read\w*|write|flush|fsync)\b(?: of _io\.|>)
+collecting
+    <built-in function collect>
+        <built-in (?:method|function) collect\b
+parameter_server
+    RecvTensor
+        ^RecvTensor\b
+"""),
 )
 """Names that tell the purpose of an event's own time alone."""
 

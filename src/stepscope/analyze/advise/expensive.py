@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -111,59 +111,31 @@ def largest_ratio(finding: Finding) -> float:
     return max((one.get("host_ratio", 0.0) for one in finding.evidence.get("operators", ())), default=0.0)
 
 
-class Question(NamedTuple):
-    """Something that is cheaper in some programs; a profile does not show whether in its own.
-
-    Attributes:
-        names: The operations, without what frameworks write around their names.
-        ask: The condition and the remedy.
-    """
-
-    names: re.Pattern[str]
-    ask: str
-
-
-QUESTIONS = (
-    Question(
-        re.compile(r"(?:arg)?sort|msort"),
-        "if only the largest or the smallest values are used, topk finds them without sorting all",
-    ),
-    Question(
-        re.compile(r"(?:add|b)?mm|(?:add)?baddbmm|matmul|linear|dot(?:_general)?|einsum|batchmatmul\w*"),
-        "if a factor is mostly zeros, as of a graph, keep it as a sparse matrix; else 16-bit types, on a "
-        "device that is faster with them",
-    ),
-    Question(
-        re.compile(r"\w*attention\w*"),
-        "it grows with the square of the length: pad a batch to its own longest sequence, no further",
-    ),
-    Question(
-        re.compile(
-            r"(?:linalg_)?(?:eigh?|eigvalsh?|svd|qr|inv(?:_ex|erse)?|cholesky\w*|lu\w*|solve\w*|pinv)"
-        ),
-        "decompose less often, or solve instead of inverting",
-    ),
-    Question(
-        re.compile(r"i?r?fft\w*|stft|fft_\w+"),
-        "lengths whose prime factors are small are fastest: pad to one",
-    ),
-    Question(
-        re.compile(r"cat|stack|concatenate\w*|concatv2"),
-        "write into an array that is made once, instead of joining parts in each step",
-    ),
-    Question(
-        re.compile(r"mul|add|sub|div|exp|pow|sqrt|where|multiply|subtract"),
-        "if broadcasting makes an array larger than its inputs that is then summed, einsum or a matrix "
-        "product needs no such intermediate; several in a row pass over memory once if compiled",
-    ),
-)
+QUESTIONS = {
+    r"(?:arg)?sort|msort": "if only the largest or the smallest values are used, topk finds them without "
+    "sorting all",
+    r"(?:add|b)?mm|(?:add)?baddbmm|matmul|linear|dot(?:_general)?|einsum|batchmatmul\w*": "if a factor is "
+    "mostly zeros, as of a graph, keep it as a sparse matrix; else 16-bit types, on a device that is faster "
+    "with them",
+    r"\w*attention\w*": "it grows with the square of the length: pad a batch to its own longest sequence, no "
+    "further",
+    r"(?:linalg_)?(?:eigh?|eigvalsh?|svd|qr|inv(?:_ex|erse)?|cholesky\w*|lu\w*|solve\w*|pinv)": "decompose "
+    "less often, or solve instead of inverting",
+    r"i?r?fft\w*|stft|fft_\w+": "lengths whose prime factors are small are fastest: pad to one",
+    r"cat|stack|concatenate\w*|concatv2": "write into an array that is made once, instead of joining parts "
+    "in each step",
+    r"mul|add|sub|div|exp|pow|sqrt|where|multiply|subtract": "if broadcasting makes an array larger than its "
+    "inputs that is then summed, einsum or a matrix product needs no such intermediate; several in a row "
+    "pass over memory once if compiled",
+}
+"""What is cheaper in some programs, by operations; a profile does not show whether in its own."""
 _AROUND_NAME = re.compile(r"^aten::_?|(?:_backward|_for_cpu|_)+$|[._]\d+$")
 
 
 def question_of(name: str) -> str:
     """Return what to ask about an operation, ``""`` if nothing is known of it."""
     plain = _AROUND_NAME.sub("", name).lower()
-    return next((one.ask for one in QUESTIONS if one.names.fullmatch(plain)), "")
+    return next((ask for names, ask in QUESTIONS.items() if re.fullmatch(names, plain)), "")
 
 
 def _action(trace: Trace, rows: Ints) -> str:
