@@ -154,16 +154,17 @@ def _work(name: str, shapes: str, types: str, values: str) -> tuple[int, int, st
     if formula is None:
         return None
     try:
-        work = formula(_decoded(shapes), _decoded(values))
+        work = formula(decoded(shapes), decoded(values))
     except (IndexError, TypeError, ValueError, KeyError):
         return None  # a shape that the formula does not know, such as a nested tensor's
-    recorded = [FORMATS[kind] for kind in _decoded(types) if kind in FORMATS]
+    recorded = [FORMATS[kind] for kind in decoded(types) if kind in FORMATS]
     number_format = recorded[0] if recorded else ""
     moved = work.elements * ITEM_BYTES[number_format] if number_format else -1
     return work.flops, moved, number_format
 
 
-def _decoded(text: str) -> list[Any]:
+def decoded(text: str) -> list[Any]:
+    """Return a list that was recorded as JSON, an empty one if it is no list."""
     if not text:
         return []
     try:

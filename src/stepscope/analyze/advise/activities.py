@@ -7,7 +7,6 @@ for that activity, and the gain of a replay of the step without it.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -19,10 +18,19 @@ import numpy as np
 from stepscope.analyze.advise.callbacks import of_the_loader
 from stepscope.analyze.advise.cause import ANEW, Cause
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, lines_told, longest
-from stepscope.analyze.advise.loaders import Loader, loader_of, to_load_ahead
+from stepscope.analyze.advise.loaders import (
+    HAS_WORKERS,
+    MORE_WORKERS,
+    Loader,
+    Workers,
+    has_workers,
+    loader_of,
+    to_load_ahead,
+    workers_of,
+)  # fmt: skip
 from stepscope.analyze.advise.remedy import framework_of
 from stepscope.analyze.advise.waited import Waited
-from stepscope.analyze.advise.workers import HAS_WORKERS, MORE_WORKERS, Workers, has_workers, workers_of
+from stepscope.analyze.flops import decoded
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.source_lines import Share, callers
@@ -394,22 +402,14 @@ def _shapes(trace: Trace, waited: Waited) -> list[str]:
             first.setdefault(int(trace.name[row]), {}).setdefault(int(trace.step[row]), text)
     for name, by_step in first.items():
         texts = list(dict.fromkeys(by_step.values()))
-        if 1 < len(texts) == len(by_step) and _same_number(texts):
+        if 1 < len(texts) == len(by_step) and len(set(map(_inputs, texts)) - {0}) == 1:
             return [f"{trace.strings[name]}: {text}" for text in texts]
     return []
 
 
-def _same_number(texts: list[str]) -> bool:
-    """Return whether all calls have equally many inputs."""
-    return len({len(json.loads(text)) for text in texts if _is_json(text)}) == 1
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
+def _inputs(text: str) -> int:
+    """Return how many inputs some shapes are of, 0 if that is not known."""
+    return len(decoded(text))
 
 
 # --- the rows ---

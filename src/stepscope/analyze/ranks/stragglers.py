@@ -86,14 +86,9 @@ def _recorded_ns(trace: Trace) -> int:
     return whole
 
 
-def fewest_wins(ranks: int) -> int:
-    """Return of how many collectives a rank must be last in all, before chance can be excluded."""
-    return next(count for count in range(1, 64) if ranks * (1 / ranks) ** count <= 1 - CONFIDENT)
-
-
 def needed(count: int, ranks: int) -> int | None:
     """Return how many collectives are needed to tell a slow rank from chance; None if there are enough."""
-    fewest = fewest_wins(ranks)
+    fewest = next(wins for wins in range(1, 64) if ranks * (1 / ranks) ** wins <= 1 - CONFIDENT)
     return fewest if count < fewest else None
 
 

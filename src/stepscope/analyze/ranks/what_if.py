@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from stepscope.analyze.ranks.clocks import Clocks
 from stepscope.analyze.ranks.own_work import OwnWork, combined
-from stepscope.analyze.ranks.step_runs import StepRun, runs_of_steps
-from stepscope.analyze.ranks.waits import Waits
+from stepscope.analyze.ranks.waits import StepRun, Waits, runs_of_steps
 from stepscope.trace.model import Trace
 
 Ints = npt.NDArray[np.int64]

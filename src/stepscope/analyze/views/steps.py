@@ -70,17 +70,11 @@ def trace_steps(trace: Trace) -> StepTable:
     rows = []
     steps = trace.steps
     for index in range(len(steps)):
-        inside = (trace.rank == steps.rank[index]) & (trace.step == steps.number[index])
-        rows.append(
-            StepRow(
-                rank=int(steps.rank[index]),
-                step=int(steps.number[index]),
-                start_ns=int(steps.start_ns[index]),
-                duration_ns=int(steps.end_ns[index] - steps.start_ns[index]),
-                device_ns=int(measures.device_ns[inside].sum()) if device else None,
-                host_ns=int(measures.host_ns[inside].sum()),
-            )
-        )
+        rank, number = int(steps.rank[index]), int(steps.number[index])
+        inside = (trace.rank == rank) & (trace.step == number)
+        start, on_device = int(steps.start_ns[index]), int(measures.device_ns[inside].sum())
+        duration, on_host = int(steps.end_ns[index]) - start, int(measures.host_ns[inside].sum())
+        rows.append(StepRow(rank, number, start, duration, on_device if device else None, on_host))
     return StepTable(rows)
 
 
@@ -99,14 +93,6 @@ def profile_steps(profile: Profile) -> StepTable:
         end = max((one.end_micros for one in ran), default=0)
         device = sum(one.accelerator_micros for one in ran) if any(one.accelerator for one in ran) else None
         host = sum(one.cpu_micros for one in ran)
-        rows.append(
-            StepRow(
-                rank=0,
-                step=step,
-                start_ns=start * 1000,
-                duration_ns=(end - start) * 1000,
-                device_ns=device * 1000 if device is not None else None,
-                host_ns=host * 1000,
-            )
-        )
+        on_device = device * 1000 if device is not None else None
+        rows.append(StepRow(0, step, start * 1000, (end - start) * 1000, on_device, host * 1000))
     return StepTable(rows)
