@@ -27,7 +27,7 @@ from stepscope.analyze.advise.loaders import (
     loader_of,
     to_load_ahead,
     workers_of,
-)  # fmt: skip
+)
 from stepscope.analyze.advise.remedy import framework_of
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.flops import decoded
