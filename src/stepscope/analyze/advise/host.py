@@ -361,9 +361,9 @@ def _in_python(waited: Waited, mine: Ints) -> Spans:
     operators = _CALLS[trace.kind]
     if not (trace.kind[mine] == Kind.PYTHON_FRAME).any():
         return Spans.empty()
-    start, end, row = innermost(trace, mine, trace.lane[mine])
-    ran = trace.kind[row] == Kind.PYTHON_FRAME
-    ran &= trace.nearest(operators)[row] >= 0
+    start, end, place = innermost(trace, mine, trace.lane[mine])
+    row = mine[place]
+    ran = (trace.kind[row] == Kind.PYTHON_FRAME) & (trace.nearest(operators)[row] >= 0)
     return Spans.of(start[ran], end[ran])
 
 
