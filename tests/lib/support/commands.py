@@ -42,13 +42,13 @@ def stepscope(modules: Sequence[str]) -> Iterator[str]:
         names = {"length": LENGTH.format, "status": STATUS.format}
         command.write_text(COMMAND.format(python=sys.executable, address=address, **names))
         command.chmod(0o755)
-        answering = threading.Thread(target=answer, args=(listener, modules))
+        answering = threading.Thread(target=answer, args=(listener, modules), daemon=True)
         answering.start()
         try:
             yield folder
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-            answering.join()
+            answering.join(10)
 
 
 def answer(listener: socket.socket, modules: Sequence[str]) -> None:

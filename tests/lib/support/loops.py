@@ -31,48 +31,12 @@ class Loop(NamedTuple):
     Attributes:
         title: For the table.
         where: Which process it runs in: ``alone ranks trainers keras-torch keras-jax keras-tensorflow jax``.
+        train: Trains so, into a directory.
     """
 
     title: str
     where: str
-
-
-LOOPS = {
-    "plain": Loop("plain loop", "alone"),
-    "closure": Loop("closure", "alone"),
-    "lbfgs": Loop("closure evaluated several times (LBFGS)", "alone"),
-    "sam": Loop("closure between two writes (SAM)", "alone"),
-    "accumulation": Loop("accumulation", "alone"),
-    "amp": Loop("AMP, GradScaler", "alone"),
-    "clip_norm": Loop("clipping by norm", "alone"),
-    "clip_value": Loop("clipping by value", "alone"),
-    "several": Loop("several optimizers", "alone"),
-    "groups": Loop("a group that is added", "alone"),
-    "replaced": Loop("an optimizer that is replaced", "alone"),
-    "backward": Loop("optimizer in backward", "alone"),
-    "fused": Loop("fused", "alone"),
-    "foreach": Loop("foreach", "alone"),
-    "compiled": Loop("compiled model", "alone"),
-    "compiled_step": Loop("compiled optimizer", "alone"),
-    "ddp": Loop("DDP", "ranks"),
-    "ddp_groups": Loop("DDP, a group that is added", "ranks"),
-    "fsdp2": Loop("FSDP2", "ranks"),
-    "tp": Loop("tensor parallel", "ranks"),
-    "pipeline": Loop("pipeline", "ranks"),
-    "lightning": Loop("Lightning, automatic", "trainers"),
-    "lightning_accumulation": Loop("Lightning, automatic, accumulation", "trainers"),
-    "lightning_clip": Loop("Lightning, automatic, clipping", "trainers"),
-    "lightning_manual": Loop("Lightning, manual", "trainers"),
-    "fabric": Loop("Fabric", "trainers"),
-    "fabric_closure": Loop("Fabric, closure", "trainers"),
-    "accelerate": Loop("Accelerate, accumulation", "trainers"),
-    "transformers": Loop("HF Trainer, accumulation", "trainers"),
-    "trl": Loop("a subclass of HF Trainer, as TRL's", "trainers"),
-    "keras_torch": Loop("Keras 3 on PyTorch", "keras-torch"),
-    "keras_jax": Loop("Keras 3 on JAX", "keras-jax"),
-    "keras_tensorflow": Loop("Keras 3 on TensorFlow", "keras-tensorflow"),
-    "jax": Loop("JAX, optax", "jax"),
-}
+    train: Callable[[Path], None]
 
 
 def names_of(where: str) -> list[str]:
@@ -847,68 +811,77 @@ def jax(out: Path) -> None:
 # --- to run them --------------------------------------------------------------------------------------
 
 
-def programs() -> dict[str, Callable[[Path], None]]:
-    """Return each loop's program."""
-
-    def sgd(**options: Any) -> Callable[[Any], Any]:
-        def make(model: Any) -> Any:
-            import torch
-
-            return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, **options)
-
-        return make
-
-    def head(model: Any) -> Any:
+def sgd(**options: Any) -> Callable[[Any], Any]:
+    def make(model: Any) -> Any:
         import torch
 
-        return torch.optim.SGD(model.second.parameters(), lr=0.1)
+        return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, **options)
 
-    def clip_norm(parameters: Any) -> None:
-        import torch
+    return make
 
-        torch.nn.utils.clip_grad_norm_(parameters, 0.05)
 
-    def clip_value(parameters: Any) -> None:
-        import torch
+def head(model: Any) -> Any:
+    import torch
 
-        torch.nn.utils.clip_grad_value_(parameters, 0.01)
+    return torch.optim.SGD(model.second.parameters(), lr=0.1)
 
-    return {
-        "plain": simple,
-        "closure": closure,
-        "lbfgs": lambda out: closure(out, evaluations=4),
-        "sam": sam,
-        "accumulation": lambda out: simple(out, micros=3),
-        "amp": amp,
-        "clip_norm": lambda out: simple(out, clip=clip_norm),
-        "clip_value": lambda out: simple(out, clip=clip_value),
-        "several": several,
-        "groups": lambda out: simple(out, make=head, change=groups),
-        "replaced": lambda out: simple(out, change=replaced),
-        "backward": in_backward,
-        "fused": lambda out: simple(out, make=sgd(fused=True)),
-        "foreach": lambda out: simple(out, make=sgd(foreach=True)),
-        "compiled": lambda out: simple(out, compiled="model"),
-        "compiled_step": lambda out: simple(out, compiled="step"),
-        "ddp": lambda out: ranks(out, "ddp"),
-        "ddp_groups": lambda out: ranks(out, "ddp_groups"),
-        "fsdp2": lambda out: ranks(out, "fsdp2"),
-        "tp": lambda out: ranks(out, "tp"),
-        "pipeline": pipeline,
-        "lightning": lightning,
-        "lightning_accumulation": lambda out: lightning(out, micros=3),
-        "lightning_clip": lambda out: lightning(out, clip=0.05),
-        "lightning_manual": lambda out: lightning(out, manual=True),
-        "fabric": fabric,
-        "fabric_closure": lambda out: fabric(out, by_closure=True),
-        "accelerate": accelerate,
-        "transformers": transformers,
-        "trl": lambda out: transformers(out, subclass=True),
-        "keras_torch": keras,
-        "keras_jax": keras,
-        "keras_tensorflow": keras,
-        "jax": jax,
-    }
+
+def clip_norm(parameters: Any) -> None:
+    import torch
+
+    torch.nn.utils.clip_grad_norm_(parameters, 0.05)
+
+
+def clip_value(parameters: Any) -> None:
+    import torch
+
+    torch.nn.utils.clip_grad_value_(parameters, 0.01)
+
+
+LOOPS = {
+    "plain": Loop("plain loop", "alone", simple),
+    "closure": Loop("closure", "alone", closure),
+    "lbfgs": Loop(
+        "closure evaluated several times (LBFGS)", "alone", lambda out: closure(out, evaluations=4)
+    ),
+    "sam": Loop("closure between two writes (SAM)", "alone", sam),
+    "accumulation": Loop("accumulation", "alone", lambda out: simple(out, micros=3)),
+    "amp": Loop("AMP, GradScaler", "alone", amp),
+    "clip_norm": Loop("clipping by norm", "alone", lambda out: simple(out, clip=clip_norm)),
+    "clip_value": Loop("clipping by value", "alone", lambda out: simple(out, clip=clip_value)),
+    "several": Loop("several optimizers", "alone", several),
+    "groups": Loop("a group that is added", "alone", lambda out: simple(out, make=head, change=groups)),
+    "replaced": Loop("an optimizer that is replaced", "alone", lambda out: simple(out, change=replaced)),
+    "backward": Loop("optimizer in backward", "alone", in_backward),
+    "fused": Loop("fused", "alone", lambda out: simple(out, make=sgd(fused=True))),
+    "foreach": Loop("foreach", "alone", lambda out: simple(out, make=sgd(foreach=True))),
+    "compiled": Loop("compiled model", "alone", lambda out: simple(out, compiled="model")),
+    "compiled_step": Loop("compiled optimizer", "alone", lambda out: simple(out, compiled="step")),
+    "ddp": Loop("DDP", "ranks", lambda out: ranks(out, "ddp")),
+    "ddp_groups": Loop("DDP, a group that is added", "ranks", lambda out: ranks(out, "ddp_groups")),
+    "fsdp2": Loop("FSDP2", "ranks", lambda out: ranks(out, "fsdp2")),
+    "tp": Loop("tensor parallel", "ranks", lambda out: ranks(out, "tp")),
+    "pipeline": Loop("pipeline", "ranks", pipeline),
+    "lightning": Loop("Lightning, automatic", "trainers", lightning),
+    "lightning_accumulation": Loop(
+        "Lightning, automatic, accumulation", "trainers", lambda out: lightning(out, micros=3)
+    ),
+    "lightning_clip": Loop(
+        "Lightning, automatic, clipping", "trainers", lambda out: lightning(out, clip=0.05)
+    ),
+    "lightning_manual": Loop("Lightning, manual", "trainers", lambda out: lightning(out, manual=True)),
+    "fabric": Loop("Fabric", "trainers", fabric),
+    "fabric_closure": Loop("Fabric, closure", "trainers", lambda out: fabric(out, by_closure=True)),
+    "accelerate": Loop("Accelerate, accumulation", "trainers", accelerate),
+    "transformers": Loop("HF Trainer, accumulation", "trainers", transformers),
+    "trl": Loop(
+        "a subclass of HF Trainer, as TRL's", "trainers", lambda out: transformers(out, subclass=True)
+    ),
+    "keras_torch": Loop("Keras 3 on PyTorch", "keras-torch", keras),
+    "keras_jax": Loop("Keras 3 on JAX", "keras-jax", keras),
+    "keras_tensorflow": Loop("Keras 3 on TensorFlow", "keras-tensorflow", keras),
+    "jax": Loop("JAX, optax", "jax", jax),
+}
 
 
 def main() -> None:
@@ -918,11 +891,10 @@ def main() -> None:
 
         torch.set_num_threads(1)
         torch.distributed.init_process_group("gloo")
-    table = programs()
     for name in names:
         (out / name).mkdir(parents=True, exist_ok=True)
         try:
-            table[name](out / name)
+            LOOPS[name].train(out / name)
         except Exception as error:
             if "WORLD_SIZE" in os.environ:
                 raise  # the other rank waits
