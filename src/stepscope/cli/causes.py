@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stepscope.cli.glance import newest_of_run
 from stepscope.health.finding import Finding
 from stepscope.serve.findings import in_profile
-from stepscope.store.captures import beside, summary_of
+from stepscope.store.captures import beside, newest_of_run, summary_of
 
 LOOK_SECS = 0.05
 """How often it is looked for an analysis that is awaited."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.attribute.purpose import WORDS, Purpose
 from stepscope.cli.arguments import add_cache
 from stepscope.cli.output import Output, put
 from stepscope.files import write_whole, writing
-
-if TYPE_CHECKING:
-    from stepscope.store.captures import Capture
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     from stepscope.analyze.glance import glance
     from stepscope.cli.advise import facts_of
     from stepscope.cli.source import open_source
+    from stepscope.store.captures import newest_of_run
 
     path, which = newest_of_run(arguments.path)
     facts = glance(facts_of(open_source(path, cache=arguments.cache)))
@@ -39,46 +37,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         put(Output(text_of(facts), facts, tuple(facts.get("notes", ()))), as_json=arguments.json)
     return 0
-
-
-def newest_of_run(path: str) -> tuple[str, str]:
-    """Return the newest profile of a run's directory and a note that says so; any other path as it is.
-
-    If several ranks captured the same step, it is the lowest rank's.
-    """
-    directory = Path(path)
-    if not directory.is_dir():  # without what reads runs, which a profile does not need
-        return path, ""
-    from stepscope.store.captures import FOLDER, Capture, beside, still_there
-
-    if not (directory / FOLDER).is_dir():
-        return path, ""
-    made = [
-        Capture(facts)
-        for facts in beside(directory)
-        if isinstance(facts.get("path"), str) and still_there(facts, directory)
-    ]
-    if not made:
-        return path, ""
-    last = max(made, key=lambda capture: capture.order)
-    same = [capture for capture in made if _together(capture, last)]
-    chosen = min(same, key=lambda capture: capture.order[1]).facts["path"]
-    others = len(same) - 1
-    which = f"showing {chosen}" + f", the newest of {len(made)} profiles of the run" * (len(made) > 1)
-    which += f"; {others} other rank{'s' * (others > 1)} captured the same steps" * (others > 0)
-    return str(directory / chosen), which
-
-
-def _together(one: Capture, other: Capture) -> bool:
-    """Return whether two ranks captured the same steps in the same attempt."""
-    apart = abs(one.order[0] - other.order[0])
-    return one.facts.get("steps") == other.facts.get("steps") and apart <= _SAME_CAPTURE_SECONDS
-
-
-_SAME_CAPTURE_SECONDS = 600
-"""Seconds between profiles of the same steps: ranks end a capture together, but write it at their own
-pace.
-"""
 
 
 def write(answer: dict[str, Any], path: Path) -> None:

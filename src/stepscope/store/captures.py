@@ -109,6 +109,42 @@ def beside(directory: Path) -> list[dict[str, Any]]:
     ]
 
 
+def newest_of_run(path: str) -> tuple[str, str]:
+    """Return the newest profile of a run's directory and a note that says so; any other path as it is.
+
+    If several ranks captured the same step, it is the lowest rank's.
+    """
+    directory = Path(path)
+    if not (directory / FOLDER).is_dir():
+        return path, ""
+    made = [
+        Capture(facts)
+        for facts in beside(directory)
+        if isinstance(facts.get("path"), str) and still_there(facts, directory)
+    ]
+    if not made:
+        return path, ""
+    last = max(made, key=lambda capture: capture.order)
+    same = [capture for capture in made if _together(capture, last)]
+    chosen = min(same, key=lambda capture: capture.order[1]).facts["path"]
+    others = len(same) - 1
+    which = f"showing {chosen}" + f", the newest of {len(made)} profiles of the run" * (len(made) > 1)
+    which += f"; {others} other rank{'s' * (others > 1)} captured the same steps" * (others > 0)
+    return str(directory / chosen), which
+
+
+def _together(one: Capture, other: Capture) -> bool:
+    """Return whether two ranks captured the same steps in the same attempt."""
+    apart = abs(one.order[0] - other.order[0])
+    return one.facts.get("steps") == other.facts.get("steps") and apart <= _SAME_CAPTURE_SECONDS
+
+
+_SAME_CAPTURE_SECONDS = 600
+"""Seconds between profiles of the same steps: ranks end a capture together, but write it at their own
+pace.
+"""
+
+
 def still_there(facts: dict[str, Any], directory: Path, log: Log | None = None) -> bool:
     """Return whether a profile still exists, here or in the store that the directory is a copy of.
 
