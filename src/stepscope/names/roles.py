@@ -136,7 +136,11 @@ _TABLE: list[tuple[str, str]] = [
         r"(?:.*/)?(?:total_)?(?:global_)?(?:(?:grad|gradient|gradients)[_-]|g)norm(?:_step|_epoch)?",
         "gradient_norm",
     ),
-    (r"(?:.*/)?(?:base_|epoch_|batch_)?(?:learning[_ -]?rate|lr)(?:_\d+)?(?:[-_/](?P<layer>.+))?", LR),
+    (
+        r"(?:.*/)?(?:base_|epoch_|batch_)?(?:learning[_ -]?rate|lr)(?:_\d+)?"
+        r"(?:[-_/](?P<layer>(?!(?:.*[/_])?loss$).+))?",
+        LR,
+    ),
     (r"(?:.*/)?(?:speed/)?step_time(?:_m?s|_seconds|_secs)?", "step_time"),
     (r"(?:.*/)?(?:speed/)?(?:data_wait|data_time|data_loading(?:_time)?)(?:_m?s|_seconds)?", "data_wait"),
     (r"(?:.*/)?(?:speed/)?compile(?:_time)?(?:_m?s|_seconds|_secs)", "compile_time"),

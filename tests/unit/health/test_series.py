@@ -12,6 +12,8 @@ from stepscope.names.roles import ROLES, meaning_of
 KNOWN = {
     # Stepscope
     "train/loss": ("loss", "train", None),
+    "lr_finder/loss": ("loss", "train", None),
+    "lr/loss_head": ("learning_rate", None, "loss_head"),
     "eval/loss": ("loss", "eval", None),
     "gradients/norm": ("gradient_norm", None, None),
     "gradients/clipped_norm": ("clipped_norm", None, None),

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import ClassVar
 
+import numpy as np
+
 from stepscope.health.looks import Known, Row, RunFacts, Seen
 from stepscope.health.rule import CLIPPED, At, thresholds
 from stepscope.health.series import Stream
@@ -30,8 +32,20 @@ class SpikeRow(Row):
             self.judged()
         if not isinstance(known.tail, Spikes):
             return None
-        marks = [mark for mark in known.tail.marks if now - stage < mark.place <= now]
+        marks = [
+            mark
+            for mark in known.tail.marks
+            if now - stage < mark.place <= now and not self._is_driven(known, mark)
+        ]
         return self._burst(known.stream, marks, now) or self._again(known.stream, marks, now)
+
+    def _is_driven(self, known: Known, mark: Mark) -> bool:
+        """Return whether the rate doubled by degrees meanwhile, as in a search for the largest that works."""
+        facts, run = known.facts, known.stream.run
+        begin = float(facts.walls[int(np.searchsorted(facts.curve[0], mark.before_step))])
+        walls = (begin + mark.wall) / 2, mark.wall
+        then, between, now = (self.context.rate(run, wall) or 0.0 for wall in (begin, *walls))
+        return 0 < then < between < now >= 2 * then
 
     def moments(self, tail: Spikes) -> list[int]:
         """Return at which values it looks: at marks, and where it has been calm since one."""
