@@ -352,6 +352,12 @@ class RunFacts:
             if is_accuracy(known.stream.tag) and 0 <= known.facts.least[0] <= known.facts.most[0] <= 1
         ]
 
+    def evaluated(self, run: str, begin: float, end: float) -> int:
+        """Return the most points of an evaluation between two times; a series with as many is of epochs."""
+        every = (known.facts for known in self.of(run, "loss", "metric", split="eval"))
+        counts = (int(((begin <= one.walls) & (one.walls <= end)).sum()) * one.width for one in every)
+        return max(counts, default=0)
+
     def training_loss(self, run: str) -> Known | None:
         """Return the main training loss: the first one, of another part of the run if this part has none.
 

@@ -122,8 +122,8 @@ class EvaluationUnlike(Row):
     or another mode of the layers never gains, and one into which the answers leak is perfect at once.
 
     Formula: evaluation losses gained less than gained of the training's fall by half, and were no better
-        than its first value; or no evaluation gained anything then; or a score was perfect at once,
-        unlike in training
+        than its first value; or no evaluation gained anything then; or a score was perfect at once, or
+        never gained, unlike on other data
     Fires: at the fifth evaluation
     Chance: none from noise: a median of three is hardly better than an untrained model
     Source: ours
@@ -200,20 +200,29 @@ class EvaluationUnlike(Row):
         return Seen(text, values, facts.first_step)
 
     def _perfect(self, known: Known, run: RunFacts) -> Seen | None:
+        """Return that a score is perfect at once, or gains nothing, unlike on other data."""
         facts, metric = known.facts, split_tag(known.stream.tag).metric
         if known.stream.lower_is_better is not False or not 0 <= facts.least[0] <= facts.most[0] <= 1:
             return None
-        for training in run.of(known.stream.run, "metric", split="train"):
-            best = training.facts.most[0]
-            if split_tag(training.stream.tag).metric == metric and training.facts.finite >= 5:
-                self.judged()
-                if facts.first >= 0.99 and 1 - best > max(10 * (1 - facts.first), self.limits["gained"]):
-                    text = (
-                        f"it was {number(facts.first)} at the first evaluation; the best of the training is "
-                        f"{number(best)}"
-                    )
-                    # Training on inputs that are mixed or cropped is harder than the evaluation.
-                    return Seen(text, {"first": facts.first, "train": best}, facts.first_step, "low")
+        for other in run.of(known.stream.run, "metric"):
+            best = other.facts.most[0]
+            if split_tag(other.stream.tag).metric != metric or other.facts.finite < 5 or other is known:
+                continue
+            self.judged()
+            if other.stream.split == "eval" and _gained(other) and not _gained(known):
+                text = (
+                    f"it was {number(facts.first)} at first and is {number(facts.level)}; "
+                    f"{other.stream.tag} came to {number(best)}"
+                )
+                return Seen(text, {"first": facts.first, "other": best}, facts.first_step)
+            unlike = 1 - best > max(10 * (1 - facts.first), self.limits["gained"])
+            if other.stream.split != "eval" and facts.first >= 0.99 and unlike:
+                text = (
+                    f"it was {number(facts.first)} at the first evaluation; the best of the training is "
+                    f"{number(best)}"
+                )
+                # Training on inputs that are mixed or cropped is harder than the evaluation.
+                return Seen(text, {"first": facts.first, "train": best}, facts.first_step, "low")
         return None
 
 
@@ -625,8 +634,11 @@ class Overfitting(Row):
         learning = LEARNT * (float(values[:3].max()) - least)
         noise = max(limits["z"] * step_noise(values), BACK * taken_back(middles))
         clear = recent - least > max(limits["rise"] * abs(least), learning, noise)
-        # A training loss that stays moves up and down by its noise: nothing was fitted more closely.
-        fell = rise_chance(-trains[best:][-64:]) < CHANCE
+        # A training loss that stays moves up and down by its noise: nothing was fitted more closely. One that
+        # falls by steps, as with epochs, has few levels and no such trend.
+        before = median(trains[best - 1 : best + 2])
+        halved = now < before - (1 - HALVED) * abs(before)
+        fell = halved or rise_chance(-trains[best:][-64:]) < CHANCE
         apart = recent - now > limits["gap"] * abs(now)
         return bool(clear and fell and apart and rise_chance(values[best:][-64:]) < CHANCE)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.health.changes import LAG, SET_RATIO
-from stepscope.health.facts import FEW, NEAR, Change
+from stepscope.health.facts import CHANCE, FEW, NEAR, Change
 from stepscope.health.kind import kind_of
 from stepscope.health.looks import (
     SERIES,
@@ -24,7 +24,7 @@ from stepscope.health.looks import (
     since_when,
 )
 from stepscope.health.looks import levels as levels_of
-from stepscope.health.noise import Floats, last_better, standard_error
+from stepscope.health.noise import Floats, last_better, rise_chance, standard_error
 from stepscope.health.ring import median
 from stepscope.health.rule import thresholds
 from stepscope.health.rules.loss_not_decreasing import TINY_RATE
@@ -49,7 +49,8 @@ class ScheduleTooFast(Row):
     """Compares how long the learning rate has been next to nothing with how long the run has lasted.
 
     Formula: the learning rate has been below ratio * its largest for more than share of the points of the
-        run, and since then the training loss gained less than 5 % of what it had gained
+        run, and since then the training loss gained less than 5 % of what it had gained,
+        or has no trend
     Fires: once the rest of the run is as long as the schedule
     Chance: none: the rate is recorded
     Source: ours; a decay per epoch that is stepped per batch ends in the first epochs
@@ -81,7 +82,9 @@ class ScheduleTooFast(Row):
         if rate.last >= limit or rest <= self.limits["share"] or rate.most[1] > since:
             return None
         then = float(at_steps(training.facts, np.array([float(since)]))[0])
-        if then - training.facts.level > 0.05 * (training.facts.first - then):
+        at, means = training.facts.curve
+        gained = then - training.facts.level > 0.05 * (training.facts.first - then)
+        if gained and rise_chance(-means[at > since]) < CHANCE:
             return None
         text = (
             f"the learning rate has been below {number(limit)}, a thousandth of its largest, for "

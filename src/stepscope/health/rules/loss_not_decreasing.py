@@ -114,8 +114,8 @@ class LossNotDecreasing(Row):
 
     Formula: no fall by ratio from the first sixth to the last half, and a sign that nothing moves or 960
         points; or above the start for blocks; or a rise (p < 1e-4) that lost a third
-    Fires: at 120 points if something shows that nothing moves, otherwise at 240 or 960; a rise within a
-        quarter of the points so far
+    Fires: at 20 points without any gradient, at 120 if something else shows that nothing moves, otherwise
+        at 240 or 960; a rise within a quarter of the points so far
     Chance: below 1e-4 a run if the noise is stationary (4 standard errors, 16 looks)
     Source: SageMaker Debugger LossNotDecreasing (any decrease of single values); against noise and slow
         starts: ours
@@ -149,25 +149,26 @@ class LossNotDecreasing(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         stream = known.stream
-        # A part of a loss is judged if it is all of it.
-        is_part = stream.role == "part_loss" and run.training_loss(stream.run) is not known
-        if is_part or self.context.is_second(stream):
+        if self.context.is_second(stream):
             return None
+        is_part = stream.role == "part_loss" and run.training_loss(stream.run) is not known
         facts = known.stage
         start = self._starts.get(facts)
         if start is None:
             # Where the training goes on, a fall is known or not required.
             begins = facts is known.facts or facts.first_step <= known.facts.first_step
             start = self._starts[facts] = _Start(fell=not begins)
-        curve = self._curve(known, start, run)
+        curve = self._curve(known, start, run, not is_part)
         if curve is None:
             return None
         at = known.at
+        # A model that begins slowly guesses as well, until it does not; at the end it does no more.
+        enough = UNMOVED if is_part and curve.few else CERTAIN if self.ended else LONG
+        if is_part:  # it may stay where it is or rise for the sum, but guessing is no learning
+            return self._never_learnt(at, curve, run) if len(curve.means) * curve.width >= enough else None
         seen = self._rose(at, curve, start) if start.fell or curve.few else None
         if seen is None and not start.fell and not curve.resumed:
             seen = self._unmoved(at, curve, run) if curve.few else self._stuck(at, curve, start, run)
-        # A model that begins slowly guesses as well, until it does not; at the end it does no more.
-        enough = CERTAIN if self.ended else LONG
         if seen is None and not curve.few and len(curve.means) * curve.width >= enough:
             seen = self._never_learnt(at, curve, run)
         if seen is not None:
@@ -176,7 +177,7 @@ class LossNotDecreasing(Row):
             start.kind, start.sign = "", None
         return seen
 
-    def _curve(self, known: Known, start: _Start, run: RunFacts) -> _Curve | None:
+    def _curve(self, known: Known, start: _Start, run: RunFacts, is_whole: bool) -> _Curve | None:
         """Return the stage in levels; None if it has too few points."""
         facts = known.stage
         (steps, means), walls, width = facts.curve, facts.walls, facts.width
@@ -192,13 +193,8 @@ class LossNotDecreasing(Row):
         rare = spacing > SPARSE or "epoch" in known.stream.tag.lower()
         resumed = facts.first_step > max(10 * BLOCK * spacing, 100)
         # What is evaluated at each of its points is a mean of an epoch, whatever its steps count.
-        begin, end = walls[0], walls[head - 1]
-        evaluations = (one.facts for one in run.of(known.stream.run, "loss", "metric", split="eval"))
-        few = rare or any(
-            int(((begin <= facts.walls) & (facts.walls <= end)).sum()) * facts.width >= head // 2
-            for facts in evaluations
-        )
-        if not self._judged and count <= PARTS:
+        few = rare or run.evaluated(known.stream.run, walls[0], walls[head - 1]) >= head // 2
+        if is_whole and not self._judged and count <= PARTS:
             before, after = float(means[:FEW].mean()), float(means[-FEW:].mean())
             clear = before - after > self.limits["ratio"] * abs(before)
             if clear and rise_chance(-means) < CHANCE:
@@ -320,6 +316,7 @@ class LossNotDecreasing(Row):
             return None
         idle = self._idle(at)
         signs = idle or self._stands(curve, run) or self._guesses(at, curve, run)
+        signs = signs or self._lacks_gradient(at, means[-PARTS:], run)
         if signs is None:
             return None
         severity, sign = signs
@@ -331,7 +328,7 @@ class LossNotDecreasing(Row):
         """Return a finding if a loss came down to that of guessing, and falls no further."""
         later = curve.levels[len(curve.levels) // 2 :]
         guesses = self._guesses(at, curve, run)
-        if guesses is None or rise_chance(-later) < FALLING:
+        if guesses is None or (not curve.few and rise_chance(-later) < FALLING):
             return None
         severity, sign = guesses
         text = f"the loss has come to {number(later[-1])} after {len(curve.means) * curve.width} points{sign}"
@@ -382,7 +379,8 @@ class LossNotDecreasing(Row):
         """Return that it has not fallen since the beginning; note the fall if it has."""
         values, width = curve.means, curve.width
         count = len(values) * width
-        if count < EARLY:
+        lacks = UNMOVED <= count < EARLY and self._lacks_gradient(at, values, run)
+        if count < EARLY and not lacks:
             return None
         if start.kind == "burst" or (not start.kind and count < LONG):
             seen = self._burst(curve, start)
@@ -401,7 +399,7 @@ class LossNotDecreasing(Row):
             return None
         if count > LAST and not start.kind:
             return None
-        stuck = None if falls else self._idle(at)
+        stuck = None if falls else self._idle(at) or lacks or None
         moves = before - after + 2 * error >= margin and values.min() < values.max()
         if (moves and stuck is None and not start.kind) or self.context.gains(at.wall):
             return None
@@ -436,6 +434,11 @@ class LossNotDecreasing(Row):
         most = float(values[: max(BLOCK // curve.width, 1)].max())
         text = f"the loss began at {number(start.limit)}, jumped to {number(most)} and is at {number(after)}"
         return Seen(text, {"first": start.limit, "largest": most, "mean": after}, int(curve.steps[0]))
+
+    def _lacks_gradient(self, at: At, values: Floats, run: RunFacts) -> tuple[Severity, str] | None:
+        """Say that all gradients are 0, as no slow start has it; cleared ones are 0 while the loss falls."""
+        lacks = run.constants(at.stream.run, "gradient_norm") == {0.0} and rise_chance(-values) > FALLING
+        return ("high", "; every gradient norm is 0") if lacks else None
 
     def _slowness(self, at: At, before: float, after: float, error: float) -> tuple[Severity, str]:
         """Say that a loss fell all the same, if only by a little, as that of a model trained further does."""

@@ -12,9 +12,9 @@ from stepscope.health.rule import thresholds
 from stepscope.text import size
 
 SKIPPED = 20
-"""First samples: caches fill, allocators reserve."""
-MIN_SAMPLES = 40
-"""Samples of the shortest window, of which each quarter has a median."""
+"""First samples: caches fill, allocators reserve. Of samples of an epoch it is the first."""
+MIN_SAMPLES, EPOCHS = 40, 16
+"""Samples of the shortest window, of which each quarter has a median, and the same of an epoch each."""
 SETTLES = 0.7
 """Part of the first rise below which the last rise of a window means that the growth settles."""
 MIB = 1 << 20
@@ -27,9 +27,8 @@ class MemoryCreep(Row):
     above all earlier use counts. A leak may be slow beside what is in use, so that longer stretches are
     looked at, too.
 
-    Formula: in the last 40 samples, or 2, 4, 8 … times as many, each quarter's median is > (1 + quarter)
-        * the one before and all before; the last > (1 + growth) * the first, by least_mib; rises do not
-        abate
+    Formula: in the last 40 samples, 16 of epochs, or 2, 4, 8 … times as many, each quarter's median is
+        > (1 + quarter) * all before; the last > (1 + growth) * the first, by least_mib; rises do not abate
     Fires: at the second look at which it grew, each a quarter of the samples after the one before, from
         the 60th on; a slower one once it has grown by so much
     Chance: below 1e-3 a run: it takes four quarters that each rise above all before
@@ -38,7 +37,7 @@ class MemoryCreep(Row):
 
     id = "memory-creep"
     title = "Memory creeps up"
-    fewest = "60 samples"
+    fewest = "60 samples, or 17 of an epoch each"
     roles = ("memory",)
     again = keeps_onset = True
     defaults = thresholds(quarter=0.005, growth=0.05, least_mib=16)
@@ -52,14 +51,17 @@ class MemoryCreep(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, limits = known.facts, self.limits
-        skipped = -(-SKIPPED // facts.width)
+        # What is evaluated at each of its points is of an epoch.
+        by_epoch = run.evaluated(known.stream.run, facts.walls[0], known.at.wall) >= facts.count - 1
+        skipped = 1 if by_epoch else -(-SKIPPED // facts.width)
         steps, means = (column[skipped:] for column in facts.curve)
-        if len(means) < MIN_SAMPLES:
+        fewest = EPOCHS if by_epoch else MIN_SAMPLES
+        if len(means) < fewest:
             return None
         self.judged()
         # The same leak is ever less of what is in use.
         growth = limits["growth"] * (0.5 if known.stream in self.holding else 1.0)
-        factor, count = 1 + limits["quarter"], MIN_SAMPLES
+        factor, count = 1 + limits["quarter"], fewest
         while count <= len(means):
             parts = [median(part) for part in np.array_split(means[-count:], 4)]
             before = float(np.max(means[:-count], initial=0.0))
