@@ -15,16 +15,13 @@ from stepscope.integrations.jax.statistics import MeasuredTree, measure, parts_o
 from stepscope.integrations.jax.store import budget
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook, GradientHook
-from stepscope.record.statistics.hooks import ActivationReport, StatisticsHook
+from stepscope.record.statistics.hooks import ActivationReport, StatisticsHook, record
 from stepscope.record.statistics.sampling import ReadyPace, Sampling, SamplingBudget
 from stepscope.record.statistics.table import (
-    NONFINITE,
-    SQUARES,
     Round,
     Rounds,
     StatisticsTable,
     StatisticsWriter,
-    total_norm,
 )
 
 
@@ -132,51 +129,19 @@ class Watched:
             self._budget.spent(step, self._pace.sample_seconds, self._pace.step_seconds)
 
     def _write(self, measured: MeasuredTree, step: int) -> None:
-        numbers: dict[str, float] = {}
-        named = (
-            ("gradients/norm", measured.norm),
-            ("gradients/clipped_norm", measured.clipped),
-            ("train/loss", measured.loss),
+        norm, clipped, loss = (
+            None if value is None else float(addressable(value))
+            for value in (measured.norm, measured.clipped, measured.loss)
         )
-        for tag, value in named:
-            if value is not None:
-                numbers[tag] = float(addressable(value))
-        tables = {kind: here(rows).table() for kind, rows in measured.rows.items()}
-        tables.pop("activations", None)
-        numbers.update(self._global(tables, numbers.get("gradients/norm"), measured.whole))
-        self._writer.numbers(numbers, step)
-        for kind, table in tables.items():
-            names = measured.rows[kind].names
-            if kind in self._hook.of:
-                self._writer.rows(kind, names, table.moments, step)
-            self._writer.histograms(kind, names, table.counts, step)
-        self._ratios(measured, tables, step)
+        if loss is not None:
+            self._run.scalar("train/loss", loss, step)
+        kinds = [kind for kind in measured.rows if kind != "activations"]
+        tables = {kind: here(measured.rows[kind]).table() for kind in kinds}
+        names = {kind: measured.rows[kind].names for kind in kinds}
+        whole = measured.whole
+        record(self._writer, self._hook, step, names, tables, norm=norm, clipped=clipped, whole=whole)
         if "activations" in measured.rows:
             record_activations(self._activations, measured, step)
-
-    def _global(
-        self, tables: Mapping[str, StatisticsTable], norm: float | None, whole: bool
-    ) -> dict[str, float]:
-        numbers = {}
-        if "gradients" in tables and whole:
-            numbers["gradients/nonfinite_count"] = float(tables["gradients"].moments[:, NONFINITE].sum())
-        elif norm is not None and np.isfinite(norm):
-            numbers["gradients/nonfinite_count"] = 0.0
-        for kind in ("weights", "updates"):
-            if kind in tables and whole:
-                numbers[f"{kind}/norm"] = total_norm(tables[kind].moments)
-        if numbers.get("weights/norm", 0) > 0 and "updates/norm" in numbers:
-            numbers["updates/weight_ratio"] = numbers["updates/norm"] / numbers["weights/norm"]
-        return numbers
-
-    def _ratios(self, measured: MeasuredTree, tables: Mapping[str, StatisticsTable], step: int) -> None:
-        if "weights" in tables and "updates" in tables:
-            names = measured.rows["weights"].names
-            if names == measured.rows["updates"].names:
-                old, new = (np.sqrt(tables[kind].moments[:, SQUARES]) for kind in ("weights", "updates"))
-                some = np.flatnonzero(old > 0)
-                ratios = {f"updates/{names[at]}/weight_ratio": float(new[at] / old[at]) for at in some}
-                self._writer.numbers(ratios, step)
 
     def _post(self, reason: str, words: str, hint: str, over: bool) -> None:
         error = RecordError(f"gradient statistics: {words}", hint=hint or "return them from the jitted step")

@@ -26,6 +26,7 @@ from stepscope.record.statistics.table import (
     Round,
     Rounds,
     StatisticsTable,
+    StatisticsWriter,
     StepResult,
 )
 
@@ -192,6 +193,7 @@ class GradientMeter(SampledSteps):
         if self._run is run:
             return
         self.start(run)
+        self._writer = StatisticsWriter(run, self.hook.stats)
         self._seen, self._passes, self._applies = 0, None, False
         if self.hook not in run.hooks:
             run.add_hook(self.hook)
@@ -227,7 +229,8 @@ class GradientMeter(SampledSteps):
                 norm, clipped = result.norms()
                 tables = result.tables() if level >= FULL else {}
                 whole = self.whole and self.hook.rotate == 1
-                record(run, self.hook, step, self.names, tables, norm=norm, clipped=clipped, whole=whole)
+                names = dict.fromkeys(tables, self.names)
+                record(self._writer, self.hook, step, names, tables, norm=norm, clipped=clipped, whole=whole)
             self._seen = number
 
         self.record_later(step, KINDS[level] if self._applies else "accumulates", result.number, write)

@@ -21,7 +21,7 @@ from stepscope.record.problems import Problems, Reporter
 from stepscope.record.statistics import ActivationHook, GradientHook
 from stepscope.record.statistics.hooks import record
 from stepscope.record.statistics.sampling import ReadyPace, SamplingBudget
-from stepscope.record.statistics.table import table
+from stepscope.record.statistics.table import StatisticsWriter, table
 
 APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")
 """Types of operations that apply a gradient to a variable."""
@@ -148,6 +148,7 @@ class FetchedGradients(Fetched):
 
     def __init__(self, run: Run, hook: GradientHook) -> None:
         self._hook, self.whole, self._weights = hook, False, None
+        self._writer = StatisticsWriter(run, hook.stats)
         super().__init__(run, hook)
 
     def _build(self) -> None:
@@ -205,7 +206,8 @@ class FetchedGradients(Fetched):
         }
         norm = float(values["norm"])
         whole = self.whole and self._hook.rotate == 1
-        record(self.run, self._hook, step, self._names, tables, norm=norm, whole=whole)
+        names = dict.fromkeys(tables, self._names)
+        record(self._writer, self._hook, step, names, tables, norm=norm, whole=whole)
 
     def _of_part(self, arrays: dict[str, Any], part: int) -> list[Any]:
         """Return the arrays of one part of those that are wanted, None in place of others."""

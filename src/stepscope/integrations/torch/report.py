@@ -13,6 +13,7 @@ from stepscope.integrations.torch.parameters import TableLayout
 from stepscope.integrations.torch.sample import SamplePlan
 from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
+from stepscope.record.statistics.hooks import ratios, totals
 from stepscope.record.statistics.table import (
     COUNT,
     NONFINITE,
@@ -112,8 +113,8 @@ class RoundsReport:
         if len(round_.loose) and round_.loose[1] == self._ranks:
             before = numbers.get(self._tag("gradients", "norm"), float("nan"))
             numbers.update(self._noise_scale(round_.loose[0] / self._ranks, before**2))
-        if plan.full:
-            numbers.update(self._updates(plan, table))
+        if plan.full and plan.chosen.all():
+            numbers.update(totals({kind: table.moments[plan.block(kind)] for kind in plan.of}, self._name))
         self._writer.numbers(numbers, plan.number)
         if plan.full:
             self._rows(plan, table)
@@ -153,20 +154,6 @@ class RoundsReport:
             return {}
         return {self._tag("gradients", "noise_scale"): float(self._noise[0] / self._noise[1])}
 
-    def _updates(self, plan: SamplePlan, table: StatisticsTable) -> dict[str, float]:
-        """Return the norms of all weights and updates, if all were measured, and their ratio."""
-        if not plan.chosen.all():
-            return {}
-        norms = {
-            kind: total_norm(table.moments[plan.block(kind)])
-            for kind in ("weights", "updates")
-            if kind in plan.of and table.moments[plan.block(kind), COUNT].any()
-        }
-        numbers = {self._tag(kind, "norm"): norm for kind, norm in norms.items()}
-        if len(norms) == 2 and norms["weights"] > 0:
-            numbers[self._tag("updates", "weight_ratio")] = norms["updates"] / norms["weights"]
-        return numbers
-
     def _rows(self, plan: SamplePlan, table: StatisticsTable) -> None:
         names = [plan.layout.names[row] for row in np.flatnonzero(plan.chosen)]
         for kind in plan.of:
@@ -176,16 +163,8 @@ class RoundsReport:
                 counts = table.counts[plan.block(kind)][plan.chosen]
                 self._writer.histograms(kind, names, counts, plan.number)
         if "weights" in plan.of and "updates" in plan.of:
-            weights, updates = (
-                np.sqrt(table.moments[plan.block(kind)][plan.chosen][:, SQUARES])
-                for kind in ("weights", "updates")
-            )
-            changed = table.moments[plan.block("updates")][plan.chosen][:, COUNT] > 0
-            ratios = {
-                f"updates/{names[row]}/weight_ratio": float(updates[row] / weights[row])
-                for row in np.flatnonzero(changed & (weights > 0))
-            }
-            self._writer.numbers(ratios, plan.number)
+            both = (table.moments[plan.block(kind)][plan.chosen] for kind in ("weights", "updates"))
+            self._writer.numbers(ratios(names, *both), plan.number)
 
     def _tag(self, kind: str, statistic: str) -> str:
         return f"{kind}/{self._name}{statistic}"

@@ -22,6 +22,7 @@ from stepscope.record.statistics.table import (
     NONFINITE,
     SQUARES,
     STATISTICS,
+    Array,
     StatisticsTable,
     StatisticsWriter,
     finish,
@@ -417,10 +418,10 @@ class ActivationReport:
 
 
 def record(
-    run: Run,
+    writer: StatisticsWriter,
     hook: GradientHook,
     step: int,
-    names: Sequence[str],
+    names: Mapping[str, Sequence[str]],
     tables: Mapping[str, StatisticsTable],
     *,
     norm: float | None,
@@ -430,22 +431,23 @@ def record(
     """Record the measurements of a step.
 
     Args:
-        run: The run to record into.
+        writer: Of the run to record into.
         hook: Chooses the quantities.
         step: When.
-        names: Of the rows, in all tables.
+        names: Of the rows of each table.
         tables: By kind: gradients, weights, updates; none if only norms were measured.
         norm: Norm of the whole gradient; None if it was not measured.
         clipped: The same after clipping; None if nothing clips.
         whole: Whether the rows are all parameters, so that their sums are the model's.
     """
-    writer = StatisticsWriter(run, hook.stats)
-    writer.numbers({**norms(tables, norm, clipped, whole), **(totals(tables) if whole else {})}, step)
+    moments = {kind: table.moments for kind, table in tables.items()}
+    writer.numbers({**norms(tables, norm, clipped, whole), **(totals(moments) if whole else {})}, step)
     for kind, table in tables.items():
         if kind in hook.of:
-            writer.rows(kind, names, table.moments, step)
-            writer.histograms(kind, names, table.counts, step)
-    writer.numbers(ratios(tables, names), step)
+            writer.rows(kind, names[kind], table.moments, step)
+            writer.histograms(kind, names[kind], table.counts, step)
+    if "weights" in tables and "updates" in tables and names["weights"] == names["updates"]:
+        writer.numbers(ratios(names["weights"], moments["weights"], moments["updates"]), step)
 
 
 def norms(
@@ -464,22 +466,25 @@ def norms(
     return numbers
 
 
-def totals(tables: Mapping[str, StatisticsTable]) -> dict[str, float]:
-    """Return the norms of all weights and updates, and their ratio."""
-    kinds = [kind for kind in ("weights", "updates") if kind in tables]
-    norms = {f"{kind}/norm": total_norm(tables[kind].moments) for kind in kinds}
-    if norms.get("weights/norm", 0) > 0 and "updates/norm" in norms:
-        norms["updates/weight_ratio"] = norms["updates/norm"] / norms["weights/norm"]
-    return {tag: value for tag, value in norms.items() if not np.isnan(value) or "weights/norm" in norms}
+def totals(moments: Mapping[str, Array], name: str = "") -> dict[str, float]:
+    """Return the norms of all weights and updates, as far as they were measured, and their ratio.
+
+    Args:
+        moments: By kind, one row for each parameter.
+        name: Stands before the statistic's name.
+    """
+    kinds = [kind for kind in ("weights", "updates") if kind in moments and moments[kind][:, COUNT].any()]
+    norms = {kind: total_norm(moments[kind]) for kind in kinds}
+    numbers = {f"{kind}/{name}norm": norm for kind, norm in norms.items()}
+    if len(norms) == 2 and norms["weights"] > 0:
+        numbers[f"updates/{name}weight_ratio"] = norms["updates"] / norms["weights"]
+    return numbers
 
 
-def ratios(tables: Mapping[str, StatisticsTable], names: Sequence[str]) -> dict[str, float]:
-    """Return the norm of each update over that of the weight before it."""
-    if "weights" not in tables or "updates" not in tables:
-        return {}
-    old, new = tables["weights"].moments, tables["updates"].moments
-    some = np.flatnonzero((old[:, SQUARES] > 0) & (new[:, COUNT] > 0)).tolist()
+def ratios(names: Sequence[str], weights: Array, updates: Array) -> dict[str, float]:
+    """Return the norm of each update over that of the weight before it, from the moments of both."""
+    some = np.flatnonzero((weights[:, SQUARES] > 0) & (updates[:, COUNT] > 0))
+    shares = np.sqrt(updates[some, SQUARES] / weights[some, SQUARES]).tolist()
     return {
-        f"updates/{names[at]}/weight_ratio": float(np.sqrt(new[at, SQUARES] / old[at, SQUARES]))
-        for at in some
+        f"updates/{names[at]}/weight_ratio": share for at, share in zip(some.tolist(), shares, strict=True)
     }
