@@ -51,15 +51,4 @@ def install(module: ModuleType) -> None:
 
     model.fit = fit
     for name in ("evaluate", "predict"):
-        setattr(model, name, _led(getattr(model, name)))
-
-
-def _led(original: Any) -> Any:
-    """Return a method whose compiled functions and batches are no steps."""
-
-    @wraps(original)
-    def call(self: Any, *arguments: Any, **options: Any) -> Any:
-        with process.leading():
-            return original(self, *arguments, **options)
-
-    return call
+        process.lead(model, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import wraps
 from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -25,18 +24,7 @@ def install(module: ModuleType) -> None:
     Args:
         module: ``lightning.pytorch.trainer.trainer`` or that of ``pytorch_lightning``.
     """
-    trainer = module.Trainer
-    original = trainer.fit
-
-    @wraps(original)
-    def fit(self: Any, *arguments: Any, **options: Any) -> Any:
-        if not process.off:
-            with process.apart():
-                _add(self)
-        with process.leading():
-            return original(self, *arguments, **options)
-
-    trainer.fit = fit
+    process.lead(module.Trainer, "fit", _add)
 
 
 def _add(trainer: Any) -> None:

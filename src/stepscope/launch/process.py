@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import wraps
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -106,6 +107,20 @@ class Process(Switches):
             yield
         finally:
             self.led = before
+
+    def lead(self, owner: Any, name: str, begin: Callable[[Any], None] = lambda trainer: None) -> None:
+        """Make a method of a framework's class leave the steps to a callback, which ``begin`` adds first."""
+        original = getattr(owner, name)
+
+        @wraps(original)
+        def call(trainer: Any, *arguments: Any, **options: Any) -> Any:
+            if not self.off:
+                with self.apart():
+                    begin(trainer)
+            with self.leading():
+                return original(trainer, *arguments, **options)
+
+        setattr(owner, name, call)
 
     def run(self) -> Run | None:
         """Return the run of the process, made if there is none; None if the program records by itself."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import wraps
 from types import ModuleType
 from typing import Any
 
@@ -15,18 +14,7 @@ def install(module: ModuleType) -> None:
     Args:
         module: ``transformers.trainer``.
     """
-    trainer = module.Trainer
-    original = trainer.train
-
-    @wraps(original)
-    def train(self: Any, *arguments: Any, **options: Any) -> Any:
-        if not process.off:
-            with process.apart():
-                _add(self)
-        with process.leading():
-            return original(self, *arguments, **options)
-
-    trainer.train = train
+    process.lead(module.Trainer, "train", _add)
 
 
 def _add(trainer: Any) -> None:
