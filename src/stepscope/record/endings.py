@@ -10,7 +10,7 @@ from opcode import opmap
 from types import CodeType, FrameType, TracebackType
 
 from stepscope.record.info import Status
-from stepscope.record.problems import PACKAGE
+from stepscope.record.problems import outside_package
 from stepscope.text import scrub_source
 
 Outcome = tuple[Status, "str | None"]
@@ -111,7 +111,7 @@ def leaving(closed: BaseException) -> Outcome | None:
     """
     if not isinstance(closed, GeneratorExit):
         return outcome(closed)
-    frame = _user_frame(sys._getframe(1))
+    frame = outside_package(sys._getframe(1))
     while frame is not None:
         trace = _trace_of(frame)
         if trace is None:
@@ -121,12 +121,6 @@ def leaving(closed: BaseException) -> Outcome | None:
             return UNKNOWN if error is None else outcome(error)
         frame = frame.f_back  # a generator around the loop, such as a progress bar, is closed as well
     return None
-
-
-def _user_frame(frame: FrameType | None) -> FrameType | None:
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame = frame.f_back
-    return frame
 
 
 def _trace_of(frame: FrameType) -> TracebackType | None:

@@ -37,7 +37,7 @@ def user_site() -> Site | None:
 
     None if there is none, as at exit.
     """
-    frame = outside = _outside(sys._getframe(1))
+    frame = outside = outside_package(sys._getframe(1))
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in TRAINERS:
         frame = frame.f_back
     frame = frame or outside
@@ -48,7 +48,8 @@ def user_site() -> Site | None:
     return Site(frame.f_code.co_filename, frame.f_lineno, module, names.setdefault("__warningregistry__", {}))
 
 
-def _outside(frame: FrameType | None) -> FrameType | None:
+def outside_package(frame: FrameType | None) -> FrameType | None:
+    """Return the innermost frame of other code."""
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
     return frame
