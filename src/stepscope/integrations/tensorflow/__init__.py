@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from stepscope import lazy
 
 if TYPE_CHECKING:
-    from stepscope.integrations.tensorflow.checkpoints import CheckpointSaverHook as CheckpointSaverHook
-    from stepscope.integrations.tensorflow.checkpoints import (
+    from stepscope.integrations.tensorflow.hooks import CheckpointSaverHook as CheckpointSaverHook
+    from stepscope.integrations.tensorflow.hooks import (
         CheckpointSaverListener as CheckpointSaverListener,
     )
     from stepscope.integrations.tensorflow.hooks import LoggingTensorHook as LoggingTensorHook
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ActivationSessionHook": "session_activations",
-    "CheckpointSaverHook": "checkpoints",
-    "CheckpointSaverListener": "checkpoints",
+    "CheckpointSaverHook": "hooks",
+    "CheckpointSaverListener": "hooks",
     "GradientSessionHook": "session_gradients",
     "LambdaProfilerHook": "session_profiler",
     "LoggingTensorHook": "hooks",

@@ -7,20 +7,46 @@ porting a script means changing its import.
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.training import training_util
 
+from stepscope.events.messages import Event, SessionLog, SessionStatus
 from stepscope.integrations.tensorflow import runs
 from stepscope.integrations.tensorflow.writer import RunWriter
 from stepscope.record import Run
+from stepscope.record.hooks.functions import SAVE_TIME, text_value
+from stepscope.record.info import CHECKPOINTS
+from stepscope.text import counted
 
 Where = Run | str | os.PathLike[str] | None
 
 
-class StepCounterHook(tf.compat.v1.train.StepCounterHook):  # type: ignore[misc, unused-ignore]
+class Joined:
+    """Joins a run when a session begins, and leaves it when that ends; a mixin for hooks of TensorFlow's."""
+
+    _where: Where
+    _theirs: Any = None
+
+    def begin(self) -> None:
+        """Join the run, unless there is a writer of TensorFlow's."""
+        if self._theirs is None:
+            self._run = runs.join(self._where, self)
+            self._summary_writer = RunWriter(self._run)  # where hooks of TensorFlow's write, if they do
+        super().begin()  # type: ignore[misc]
+
+    def end(self, session: Any = None) -> None:
+        """Leave the run."""
+        super().end(session)  # type: ignore[misc]
+        if self._theirs is None:
+            runs.leave(self._run, self)
+
+
+class StepCounterHook(Joined, tf.compat.v1.train.StepCounterHook):  # type: ignore[misc, unused-ignore]
     """Counts steps per second: ``global_step/sec``.
 
     Args:
@@ -43,20 +69,8 @@ class StepCounterHook(tf.compat.v1.train.StepCounterHook):  # type: ignore[misc,
         super().__init__(every_n_steps, every_n_secs, None, summary_writer)
         self._where, self._theirs = run or output_dir, summary_writer
 
-    def begin(self) -> None:
-        """Join the run."""
-        if self._theirs is None:
-            self._summary_writer = RunWriter(runs.join(self._where, self))
-        super().begin()
 
-    def end(self, session: Any) -> None:
-        """Leave the run."""
-        super().end(session)
-        if self._theirs is None:
-            runs.leave(self._summary_writer.run, self)
-
-
-class SummarySaverHook(tf.compat.v1.train.SummarySaverHook):  # type: ignore[misc, unused-ignore]
+class SummarySaverHook(Joined, tf.compat.v1.train.SummarySaverHook):  # type: ignore[misc, unused-ignore]
     """Saves the graph's summaries, under their own tags.
 
     Args:
@@ -86,26 +100,14 @@ class SummarySaverHook(tf.compat.v1.train.SummarySaverHook):  # type: ignore[mis
         )
         self._where, self._theirs = run or output_dir, summary_writer
 
-    def begin(self) -> None:
-        """Join the run."""
-        if self._theirs is None:
-            self._summary_writer = RunWriter(runs.join(self._where, self))
-        super().begin()
-
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Find the summaries: the session's own op for them is there only now."""
         super().after_create_session(session, coord)
         if self._all:
             self._summary_op = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SUMMARY_OP)[:1]
 
-    def end(self, session: Any = None) -> None:
-        """Leave the run."""
-        super().end(session)
-        if self._theirs is None:
-            runs.leave(self._summary_writer.run, self)
 
-
-class LoggingTensorHook(tf.compat.v1.train.LoggingTensorHook):  # type: ignore[misc, unused-ignore]
+class LoggingTensorHook(Joined, tf.compat.v1.train.LoggingTensorHook):  # type: ignore[misc, unused-ignore]
     """Prints tensors, and records those of one element under their tags.
 
     Args:
@@ -130,11 +132,6 @@ class LoggingTensorHook(tf.compat.v1.train.LoggingTensorHook):  # type: ignore[m
         super().__init__(tensors, every_n_iter, every_n_secs, at_end, formatter)
         self._where = run
 
-    def begin(self) -> None:
-        """Join the run."""
-        self._run = runs.join(self._where, self)
-        super().begin()
-
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Know the step."""
         super().after_create_session(session, coord)
@@ -147,13 +144,8 @@ class LoggingTensorHook(tf.compat.v1.train.LoggingTensorHook):  # type: ignore[m
             if np.size(value) == 1 and np.asarray(value).dtype.kind in "biuf":
                 self._run.scalar(str(getattr(tag, "name", tag)), value, step)
 
-    def end(self, session: Any) -> None:
-        """Print the last line if it is wanted, and leave the run."""
-        super().end(session)
-        runs.leave(self._run, self)
 
-
-class NanTensorHook(tf.compat.v1.train.NanTensorHook):  # type: ignore[misc, unused-ignore]
+class NanTensorHook(Joined, tf.compat.v1.train.NanTensorHook):  # type: ignore[misc, unused-ignore]
     """Ends the training when the loss is NaN, and records that in the run.
 
     Args:
@@ -168,7 +160,6 @@ class NanTensorHook(tf.compat.v1.train.NanTensorHook):  # type: ignore[misc, unu
 
     def begin(self) -> None:
         """Join the run and find the loss."""
-        self._run = runs.join(self._where, self)
         super().begin()
         self._loss_tensor = loss_of_graph() if self._given is None else self._given
 
@@ -178,13 +169,8 @@ class NanTensorHook(tf.compat.v1.train.NanTensorHook):  # type: ignore[misc, unu
             self._run.request_stop("Model diverged with loss = NaN.")
         super().after_run(run_context, run_values)
 
-    def end(self, session: Any) -> None:
-        """Leave the run."""
-        super().end(session)
-        runs.leave(self._run, self)
 
-
-class StopAtStepHook(tf.compat.v1.train.StopAtStepHook):  # type: ignore[misc, unused-ignore]
+class StopAtStepHook(Joined, tf.compat.v1.train.StopAtStepHook):  # type: ignore[misc, unused-ignore]
     """Ends the training at a step, and records that in the run.
 
     Args:
@@ -199,21 +185,11 @@ class StopAtStepHook(tf.compat.v1.train.StopAtStepHook):  # type: ignore[misc, u
         super().__init__(num_steps, last_step)
         self._where = run
 
-    def begin(self) -> None:
-        """Join the run."""
-        self._run = runs.join(self._where, self)
-        super().begin()
-
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Look at the step."""
         super().after_run(run_context, run_values)
         if run_context.stop_requested:
             self._run.request_stop(f"stopped at step {self._last_step}")
-
-    def end(self, session: Any) -> None:
-        """Leave the run."""
-        super().end(session)
-        runs.leave(self._run, self)
 
 
 def global_step(session: Any) -> int:
@@ -230,3 +206,80 @@ def loss_of_graph() -> Any:
     """Return the loss that an Estimator trains with; None if the graph has none."""
     losses = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)
     return losses[-1] if losses else None
+
+
+class CheckpointSaverListener(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc, unused-ignore]
+    """Records the checkpoints that someone else saves: ``estimator.train(…, saving_listeners=[…])``.
+
+    Args:
+        run: The run or its directory.
+        path: Path of the checkpoints, without the step.
+    """
+
+    def __init__(self, run: Where, path: str = "") -> None:
+        self._where, self._path = run, path
+        self._begun = 0.0
+
+    def begin(self) -> None:
+        """Join the run."""
+        self._run = runs.join(self._where, self)
+
+    def before_save(self, session: Any, global_step_value: Any) -> None:
+        """Note the time."""
+        self._begun = time.perf_counter()
+
+    def after_save(self, session: Any, global_step_value: Any) -> None:
+        """Record the checkpoint."""
+        run, step, seconds = self._run, int(global_step_value), time.perf_counter() - self._begun
+        path = f"{self._path}-{step}" if self._path else ""
+        text = f"{counted(step, 'step')} done: {path or 'saved'} in {seconds:.3g} s"
+        log = SessionLog(status=SessionStatus.CHECKPOINT, checkpoint_path=path)
+        run.scalar(SAVE_TIME, seconds, step)
+        run.event(lambda: [text_value(CHECKPOINTS, text)], step, nbytes=len(text), tag=CHECKPOINTS)
+        run.event(lambda: Event(session_log=log), step, tag=CHECKPOINTS)
+
+    def end(self, session: Any, global_step_value: Any) -> None:
+        """Leave the run."""
+        runs.leave(self._run, self)
+
+
+class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):  # type: ignore[misc, unused-ignore]
+    """Saves checkpoints as the original does, and records them.
+
+    Args:
+        checkpoint_dir: Directory of the checkpoints.
+        save_secs: Seconds between two.
+        save_steps: Steps between two, instead.
+        saver: Saves; or that of ``scaffold``, or the graph's.
+        checkpoint_basename: Begins the files' names.
+        scaffold: Whose saver to use.
+        listeners: Further listeners.
+        save_graph_def: Whether to save the graph as well.
+        run: The run or its directory; by default that of the checkpoints.
+    """
+
+    def __init__(
+        self,
+        checkpoint_dir: str,
+        save_secs: float | None = None,
+        save_steps: int | None = None,
+        saver: Any = None,
+        checkpoint_basename: str = "model.ckpt",
+        scaffold: Any = None,
+        listeners: Sequence[Any] | None = None,
+        save_graph_def: bool = True,
+        *,
+        run: Where = None,
+    ) -> None:
+        path = tf.io.gfile.join(checkpoint_dir, checkpoint_basename)
+        ours = CheckpointSaverListener(run or checkpoint_dir, path)
+        super().__init__(
+            checkpoint_dir,
+            save_secs,
+            save_steps,
+            saver,
+            checkpoint_basename,
+            scaffold,
+            [*(listeners or ()), ours],
+            save_graph_def,
+        )
