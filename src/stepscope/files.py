@@ -19,10 +19,11 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
 
@@ -153,6 +154,22 @@ def bounded_object(data: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def fitting(kind: type, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which fields of a record a JSON object holds, as far as they are of the field's type.
+
+    Files of others and of later versions may hold anything: what does not fit counts as not recorded.
+    """
+    values = {}
+    for name, hint in _hints_of(kind).items():
+        with suppress(msgspec.ValidationError):
+            if name in facts:
+                values[name] = msgspec.convert(facts[name], hint)
+    return values
+
+
+_hints_of = lru_cache(get_type_hints)
 
 
 def _integer(text: str) -> int | float:

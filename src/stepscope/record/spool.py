@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from stepscope.errors import UsageError
 from stepscope.files import write_whole
 from stepscope.text import is_secret
@@ -149,17 +151,6 @@ class SentFile:
     whole: int | None = None
     stamp: tuple[int, int] | None = None
 
-    @classmethod
-    def parse(cls, facts: Mapping[str, Any]) -> SentFile:
-        """Return the saved content. Raises KeyError, TypeError or ValueError if it is damaged."""
-        pieces = [(int(start), int(end)) for start, end in facts["pieces"]]
-        whole, stamp = facts["whole"], facts["stamp"]
-        return cls(
-            pieces,
-            None if whole is None else int(whole),
-            None if stamp is None else (int(stamp[0]), int(stamp[1])),
-        )
-
     @property
     def end(self) -> int:
         """Bytes of an event file that are in the store."""
@@ -211,18 +202,10 @@ class SpoolEntry:
         options = facts.get("options")
         entry = cls(path, facts["url"], options if isinstance(options, dict) else {})
         sent = _read(path / SENT) or {}
-        try:
-            entry.files = {name: SentFile.parse(sent_file) for name, sent_file in sent["files"].items()}
+        with suppress(LookupError, msgspec.ValidationError):  # damaged: all of it is sent again
             pending = sent["pending"]
+            entry.files = msgspec.convert(sent["files"], dict[str, SentFile])
             entry.pending = pending if isinstance(pending, dict) else None
-        except (
-            LookupError,
-            TypeError,
-            ValueError,
-            ArithmeticError,
-            AttributeError,
-        ):  # damaged: all of it is sent again
-            entry.files = {}
         return entry
 
     @property

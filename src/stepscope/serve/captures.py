@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta
 
-from stepscope.files import run_directory
+from stepscope.files import fitting, run_directory
 from stepscope.serve.reply import run_of
 from stepscope.serve.routes import get, post
 from stepscope.serve.types import (
@@ -91,27 +90,13 @@ def directory_of(log: Log | None, name: str) -> Path:
 
 def capture_of(facts: dict[str, object], summary: dict[str, object] | None, run: str) -> Capture:
     """Return a capture as the page gets it; missing fields and those of a wrong type are None."""
-
-    def get(name: str, *types: type) -> object:
-        value = facts.get(name)
-        return value if isinstance(value, types) and not isinstance(value, bool) else None
-
-    path = get("path", str)
-    return msgspec.convert(
-        {
-            "name": get("name", str) or "",
-            "path": None if path is None or str(path).startswith("/") else f"{run}/{path}".removeprefix("./"),
-            "rank": get("rank", int), "world_size": get("world_size", int), "role": get("role", str),
-            "backend": get("backend", str), "format": get("format", str),
-            "steps": [step for step in get("steps", list) or () if isinstance(step, int)],  # type: ignore[attr-defined]
-            "cause": get("cause", str), "reason": get("reason", str), "request": get("request", str),
-            "wall": get("wall", int, float), "bytes": get("bytes", int),
-            "cost": get("cost", dict) or {}, "dropped": get("dropped", dict) or {},
-            "notes": [str(note) for note in get("notes", list) or ()],  # type: ignore[attr-defined]
-            "memory": get("memory", list) or [], "before": get("before", list) or [],
-            "facts": get("facts", dict) or {},
-            "failure": get("failure", str), "not_analysed": get("not_analysed", str), "summary": summary,
-        },
-        Capture,
-        strict=False,
-    )  # fmt: skip
+    known = fitting(Capture, facts)
+    path = known.get("path")
+    if path is not None:
+        known["path"] = None if path.startswith("/") else f"{run}/{path}".removeprefix("./")
+    if isinstance(notes := facts.get("notes"), list):
+        known["notes"] = list(map(str, notes))
+    missing: dict[str, Any] = dict.fromkeys(Capture.__struct_fields__)
+    missing |= {"name": "", "steps": [], "cost": {}, "dropped": {}, "notes": [], "memory": [], "before": [],
+                "facts": {}}  # fmt: skip
+    return Capture(**{**missing, **known, "summary": summary})

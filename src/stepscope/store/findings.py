@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from stepscope.cell import card_html
 from stepscope.errors import EventFileError
-from stepscope.health.finding import SEVERITIES, Finding
+from stepscope.files import fitting
+from stepscope.health.finding import Finding
 
 TAG = "stepscope/finding"
 MAX_FINDINGS = 2_000
@@ -52,45 +53,16 @@ def parse_finding(facts: Any, attempt: int) -> WrittenFinding | None:
     if not isinstance(facts, dict):
         return None
 
-    def get(name: str, *types: type) -> Any:
-        value = facts.get(name)
-        return value if isinstance(value, types) and not isinstance(value, bool) else None
-
-    rule, step = get("rule", str), get("step", int)
-    if rule is None or step is None:
+    known = fitting(WrittenFinding, facts)
+    if "rule" not in known or "step" not in known:
         return None
-    first, severity = get("first_step", int), get("severity", str)
-    return WrittenFinding(
-        rule=rule,
-        severity=severity if severity in SEVERITIES else "info",
-        title=get("title", str) or rule,
-        summary=get("summary", str) or "",
-        tag=get("tag", str) or "",
-        layer=get("layer", str),
-        rank=get("rank", int),
-        first_step=step if first is None else first,
-        step=step,
-        wall=float(get("wall", int, float) or 0.0),
-        values=get("values", dict) or {},
-        threshold=get("threshold", dict) or {},
-        action=get("action", str) or "",
-        closed_step=get("closed_step", int),
-        closed_wall=get("closed_wall", int, float),
-        since_step=get("since_step", int),
-        stack=texts(get("stack", list)),
-        also=texts(get("also", list)),
-        causes=texts(get("causes", list)),
-        batches=tuple(batch for batch in get("batches", list) or () if isinstance(batch, dict)),
-        rewind=texts(get("rewind", list)),
-        stage=get("stage", str) or "",
-        number=get("number", int),
-        attempt=attempt,
-    )
-
-
-def texts(values: Any) -> tuple[str, ...]:
-    """Return the texts of a JSON list."""
-    return tuple(str(value) for value in values or ())
+    if not known.get("title"):
+        known["title"] = known["rule"]
+    # Values that are not finite are written as words.
+    numbers = {name: facts[name] for name in ("values", "threshold") if isinstance(facts.get(name), dict)}
+    missing = {"severity": "info", "summary": "", "tag": "", "layer": None, "rank": None, "wall": 0.0}
+    first = {"first_step": known["step"]}
+    return WrittenFinding(**{**missing, **first, **known, **numbers, "run": "", "attempt": attempt})
 
 
 def read_findings(values: FindingValues, attempt: int) -> Iterator[WrittenFinding]:

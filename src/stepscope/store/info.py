@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from stepscope.events.processes import pid_namespace, process_stat
+from stepscope.files import fitting
 
 GONE_SECONDS = 3.0
 """Seconds to wait after a process has gone, until readers see its record of its end."""
@@ -109,37 +110,11 @@ def parse_info(text: bytes) -> RunInfo | None:
     if not isinstance(decoded, dict):
         return None
 
-    def get(name: str, *types: type) -> Any:
-        value = decoded.get(name)
-        return value if isinstance(value, types) and not isinstance(value, bool) else None
-
-    def counts(name: str) -> dict[str, int]:
-        return {str(key): count for key, count in (get(name, dict) or {}).items() if isinstance(count, int)}
-
-    return RunInfo(
-        recorded=True,
-        **{
-            name: get(name, str)
-            for name in ("status", "reason", "stack", "role", "host", "pid_namespace", "python", "command")
-        },
-        version=get("version", str),
-        parent=get("parent", str),
-        **{
-            name: get(name, int)
-            for name in ("attempt", "rank", "world_size", "total_steps", "pid", "start_ticks")
-        },
-        **{name: get(name, int, float) for name in ("started", "ended")},
-        config=get("config", dict) or {},
-        code=get("code", dict) or {},
-        labels=tuple(str(label) for label in get("tags", list) or ()),
-        problems=counts("problems"),
-        log_bytes=counts("log_bytes"),
-        unmeasured=tuple(map(_unmeasured, filter(_is_unmeasured, get("unmeasured", list) or ()))),
-        unmeasured_more=get("unmeasured_more", int) or 0,
-        ended_series=counts("ended_series"),
-        hooks=None if get("hooks", list) is None else tuple(str(hook) for hook in get("hooks", list)),
-        frameworks={str(name): str(version) for name, version in (get("frameworks", dict) or {}).items()},
-    )
+    values = fitting(RunInfo, decoded)
+    tags, unmeasured = (decoded.get(name) for name in ("tags", "unmeasured"))
+    values["labels"] = tuple(map(str, tags)) if isinstance(tags, list) else ()
+    rows = filter(_is_unmeasured, unmeasured if isinstance(unmeasured, list) else ())
+    return RunInfo(**{**values, "recorded": True, "unmeasured": tuple(map(_unmeasured, rows))})
 
 
 def _is_unmeasured(fact: object) -> bool:

@@ -7,12 +7,12 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from stepscope.errors import LogDirectoryError, UsageError
-from stepscope.files import STATE_FOLDER, inside, run_directory
+from stepscope.files import STATE_FOLDER, fitting, inside, run_directory
 from stepscope.store.annotations.folder import locked, read_json, write_json, writing
 
 EVENTS, HIDDEN = "tfevents", "tf-events"
@@ -152,14 +152,9 @@ def is_own(place: Path) -> bool:
 
 def thrown_of(place: Path) -> ThrownRun | None:
     """Return the run in a folder of the trash; None if the folder does not name it."""
-    facts = read_json(place / "thrown.json")
-    try:
-        assert facts is not None
-        return ThrownRun(
-            place.name, str(facts["run"]), float(facts["when"]), int(facts["nbytes"]), int(facts["files"])
-        )
-    except (AssertionError, KeyError, TypeError, ValueError):
-        return None
+    known = fitting(ThrownRun, read_json(place / "thrown.json") or {})
+    known["id"] = place.name
+    return ThrownRun(**known) if len(known) == len(fields(ThrownRun)) else None
 
 
 def move_all(pairs: list[tuple[Path, Path]]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stepscope.errors import UsageError
-from stepscope.files import STATE_FOLDER
+from stepscope.files import STATE_FOLDER, fitting
 from stepscope.store.annotations.folder import file_name, read_json, remove, write_json
 
 LONGEST_NAME = 100
@@ -82,8 +82,7 @@ class SavedViews:
 
 def view_of(path: Path) -> SavedView | None:
     """Return the view in a file; None if it holds none."""
-    facts = read_json(path) or {}
-    name, hash_, saved = facts.get("name"), facts.get("hash"), facts.get("saved")
-    if not isinstance(name, str) or not isinstance(hash_, str) or not hash_.startswith("#/"):
+    known = fitting(SavedView, read_json(path) or {})
+    if "name" not in known or not known.get("hash", "").startswith("#/"):
         return None
-    return SavedView(name, hash_, float(saved) if isinstance(saved, int | float) else 0.0)
+    return SavedView(**{"saved": 0.0, **known})
