@@ -10,7 +10,7 @@ import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence, Set
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from stepscope.errors import UsageError
 from stepscope.names.settings import flatten
@@ -18,6 +18,8 @@ from stepscope.record.problems import RefusalError, shown
 from stepscope.record.values import as_step
 from stepscope.text import SCRUBBED, counted, is_secret, scrub_text
 from stepscope.urls import is_url, local_path
+
+T = TypeVar("T")
 
 
 def directory(log_dir: object) -> str:
@@ -99,6 +101,22 @@ def labels(tags: object) -> list[str]:
         if not isinstance(label, str):
             raise UsageError(f"tags must be strings, got {shown(label)}", hint="tags=['baseline']")
     return labels
+
+
+def word(name: str, value: T, *known: T, hint: str) -> T:
+    """Return an argument that is one of a few words."""
+    if value not in known:
+        *first, last = map(repr, known)
+        raise UsageError(f"{name} must be {', '.join(first)} or {last}, got {shown(value)}", hint=hint)
+    return value
+
+
+def check_either(hint: str, **given: object) -> None:
+    """Refuse two arguments of which not exactly one is given."""
+    count = sum(value is not None for value in given.values())
+    if count != 1:
+        got = "both" if count else "neither"
+        raise UsageError(f"give either {' or '.join(given)}, got {got}", hint=hint)
 
 
 def integer(name: str, value: Any) -> int:

@@ -8,9 +8,8 @@ from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
-from stepscope.errors import UsageError
 from stepscope.events.telemetry import encoded_names, encoded_values, parse_name
-from stepscope.record.problems import shown
+from stepscope.record.config import word
 from stepscope.record.roles.role import PS, Role
 
 if TYPE_CHECKING:
@@ -28,12 +27,8 @@ def check_values(values: object) -> bool:
     Raises:
         UsageError: It is neither "chief" nor "all".
     """
-    if values not in ("chief", "all"):
-        raise UsageError(
-            f"values must be 'chief' or 'all', got {shown(values)}",
-            hint="values='all' keeps what every rank logs, each in its own file",
-        )
-    return values == "all"
+    hint = "values='all' keeps what every rank logs, each in its own file"
+    return word("values", values, "chief", "all", hint=hint) == "all"
 
 
 class RankValues:

@@ -10,6 +10,7 @@ from stepscope.errors import RecordError, UsageError
 from stepscope.events.messages import Event, SessionLog, SessionStatus, Tensor, Value
 from stepscope.kernels.steps import Rest
 from stepscope.record.clock import NO_DEADLINE, Deadline
+from stepscope.record.config import word
 from stepscope.record.hooks.timer import Timer, default_steps
 from stepscope.record.info import CHECKPOINTS
 from stepscope.record.problems import shown
@@ -143,9 +144,7 @@ class LambdaHook(Hook):
         end: Callable[[Run, str], Any] | None = None,
         ranks: Literal["chief", "all"] = "chief",
     ) -> None:
-        if ranks not in ("chief", "all"):
-            raise UsageError(f"ranks must be 'chief' or 'all', got {shown(ranks)}", hint="ranks='all'")
-        self.ranks = ranks
+        self.ranks = word("ranks", ranks, "chief", "all", hint="ranks='all'")
         self._begin = callable_or_none("begin", begin)
         self._end = callable_or_none("end", end)
         self._run: Run

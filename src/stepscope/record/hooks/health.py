@@ -25,6 +25,7 @@ from stepscope.kernels.frames import line_of, stack
 from stepscope.names.meanings import Meanings, meanings_at
 from stepscope.names.roles import RANKS_LOSS
 from stepscope.record.clock import NO_DEADLINE, SYSTEM, Deadline
+from stepscope.record.config import word
 from stepscope.record.findings import TAG, Notifier, Webhook, finding_facts, finding_values
 from stepscope.record.hooks.functions import CheckpointHook, callable_or_none
 from stepscope.record.problems import pass_on, shown
@@ -114,9 +115,7 @@ class HealthHook(Hook):
             raise UsageError(
                 f"severity must be one of {known}, got {shown(severity)}", hint="severity='high'"
             )
-        if ranks not in ("chief", "all"):
-            raise UsageError(f"ranks must be 'chief' or 'all', got {shown(ranks)}", hint="ranks='all'")
-        self.ranks = ranks
+        self.ranks = word("ranks", ranks, "chief", "all", hint="ranks='all'")
         self._monitor = Monitor(rules, Meanings(roles), single=True, alerts=alerts)
         self._config: Mapping[str, Any] = {}
         self._failures = 0

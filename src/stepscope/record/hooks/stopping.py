@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from stepscope.errors import DivergedError, UsageError
 from stepscope.kernels.steps import MAX_STEP, Rest
 from stepscope.record.clock import NO_DEADLINE, Deadline
-from stepscope.record.config import integer, positive
+from stepscope.record.config import check_either, integer, positive, word
 from stepscope.record.hooks.functions import needed
 from stepscope.record.problems import shown
 from stepscope.record.protocol import Hook, Wanted
@@ -35,9 +35,7 @@ class StopAtStepHook(Hook):
     ranks = "all"
 
     def __init__(self, last_step: int | None = None, *, num_steps: int | None = None) -> None:
-        if (last_step is None) == (num_steps is None):
-            given = "both" if num_steps is not None else "neither"
-            raise UsageError(f"give either last_step or num_steps, got {given}", hint="last_step=10_000")
+        check_either("last_step=10_000", last_step=last_step, num_steps=num_steps)
         self._last = positive("last_step", last_step) or 0
         self._steps = positive("num_steps", num_steps)
         self._rest: Rest = Rest()
@@ -136,16 +134,11 @@ class EarlyStoppingHook(Hook):
     ) -> None:
         if not isinstance(metric, str) or not metric:
             raise UsageError(f"metric must be a tag, got {shown(metric)}", hint="metric='eval/loss'")
-        if (patience is None) == (patience_steps is None):
-            given = "both" if patience is not None else "neither"
-            raise UsageError(f"give either patience or patience_steps, got {given}", hint="patience=5")
-        if mode not in ("min", "max"):
-            raise UsageError(
-                f"mode must be 'min' or 'max', got {shown(mode)}", hint="mode='max' for accuracy"
-            )
+        check_either("patience=5", patience=patience, patience_steps=patience_steps)
+        self.mode = word("mode", mode, "min", "max", hint="mode='max' for accuracy")
         if not isinstance(min_delta, int | float) or not 0 <= min_delta < math.inf:
             raise UsageError(f"min_delta must be 0 or more, got {shown(min_delta)}", hint="min_delta=0.001")
-        self.metric, self.mode = metric, mode
+        self.metric = metric
         self._patience = None if patience is None else integer("patience", patience)
         self._patience_steps = positive("patience_steps", patience_steps)
         self._sign = 1.0 if mode == "min" else -1.0
@@ -228,12 +221,8 @@ class NanHook(Hook):
     def __init__(
         self, tags: Collection[str] | Callable[[str], bool] | None = None, *, action: Action = "raise"
     ) -> None:
-        if action not in ("raise", "stop", "warn"):
-            raise UsageError(
-                f"action must be 'raise', 'stop' or 'warn', got {shown(action)}", hint="action='stop'"
-            )
         self._tags: Wanted | None = tags
-        self._action = action
+        self._action = word("action", action, "raise", "stop", "warn", hint="action='stop'")
         self._told: set[str] = set()
         self._run: Run
 

@@ -9,11 +9,11 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from stepscope.errors import RecordError, UsageError
+from stepscope.errors import RecordError
 from stepscope.record.clock import NO_DEADLINE, Deadline
-from stepscope.record.config import seconds
+from stepscope.record.config import seconds, word
 from stepscope.record.hooks.functions import text_value
-from stepscope.record.problems import pass_on, shown
+from stepscope.record.problems import pass_on
 from stepscope.record.protocol import Hook
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ class SystemHook(Hook):
 
     def __init__(self, every_secs: float = 5.0, *, gpus: Literal["visible", "all"] = "visible") -> None:
         self._every = seconds("every_secs", every_secs)
-        if gpus not in ("visible", "all"):
-            raise UsageError(f"gpus must be 'visible' or 'all', got {shown(gpus)}", hint="gpus='all'")
-        self._all_gpus = gpus == "all"
+        self._all_gpus = word("gpus", gpus, "visible", "all", hint="gpus='all'") == "all"
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 

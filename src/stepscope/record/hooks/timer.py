@@ -11,9 +11,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from stepscope.errors import UsageError
 from stepscope.kernels.steps import MAX_STEP, Rest
-from stepscope.record.config import positive, seconds
+from stepscope.record.config import check_either, positive, seconds
 
 EVERY_STEPS = 100
 
@@ -40,11 +39,7 @@ class Timer:
         first: bool = True,
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
-        if (every_n_steps is None) == (every_secs is None):
-            given = "both" if every_secs is not None else "neither"
-            raise UsageError(
-                f"give either every_n_steps or every_secs, got {given}", hint=f"every_n_steps={EVERY_STEPS}"
-            )
+        check_either(f"every_n_steps={EVERY_STEPS}", every_n_steps=every_n_steps, every_secs=every_secs)
         self.every_n_steps = positive("every_n_steps", every_n_steps)
         self.every_secs = None if every_secs is None else seconds("every_secs", every_secs)
         self._first, self.now = first, now
