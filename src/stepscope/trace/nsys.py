@@ -40,22 +40,15 @@ class _Rows:
     kernels: list[tuple[int, ...]] = field(default_factory=list)
     steps: dict[int, int] = field(default_factory=dict)
 
-    def add(
-        self,
-        name: str,
-        kind: Kind,
-        lane: Lane,
-        start: int,
-        end: int | None,
-        correlation: int = -1,
-        size: int = -1,
-    ) -> int:
-        """Add an event; return its row."""
+    def add(self, name: str, kind: Kind, lane: Lane, row: dict[str, Any], *, cuda: bool = True) -> int:
+        """Add an event; return its row. Those of CUDA have a correlation, and copies a size."""
         number = self.names.setdefault(name, len(self.names))
         place = self.lanes.setdefault(lane, len(self.lanes))
-        self.rows.append(
-            (number, kind, place, start, (end if end is not None else start) - start, correlation, size)
-        )
+        start, end = row["start"], row["end"]
+        correlation = int(row.get("correlationId") or -1) if cuda else -1
+        size = int(row["bytes"] or 0) if "bytes" in row else -1
+        duration = 0 if end is None else end - start
+        self.rows.append((number, kind, place, start, duration, correlation, size))
         return len(self.rows) - 1
 
 
@@ -216,7 +209,7 @@ def _kernels(rows: _Rows, kernels: list[dict[str, Any]], texts: dict[int, str]) 
         name = texts.get(row.get("demangledName") or row.get("shortName") or -1, "kernel")
         kind = Kind.COLLECTIVE if communication.communicates(name) else Kind.KERNEL
         lane = _device_lane(row)
-        place = rows.add(name, kind, lane, row["start"], row["end"], int(row.get("correlationId") or -1))
+        place = rows.add(name, kind, lane, row)
         grid = [int(row.get(f"grid{axis}") or 0) for axis in "XYZ"]
         block = [int(row.get(f"block{axis}") or 0) for axis in "XYZ"]
         shared = int(row.get("staticSharedMemory") or 0) + int(row.get("dynamicSharedMemory") or 0)
@@ -235,41 +228,18 @@ def _kernels(rows: _Rows, kernels: list[dict[str, Any]], texts: dict[int, str]) 
 def _copies(rows: _Rows, copies: list[dict[str, Any]], texts: dict[int, str]) -> None:
     for row in copies:
         name = f"Memcpy {_COPY_KINDS.get(int(row.get('copyKind') or 0), '')}".strip()
-        rows.add(
-            name,
-            Kind.MEMCPY,
-            _device_lane(row),
-            row["start"],
-            row["end"],
-            int(row.get("correlationId") or -1),
-            int(row.get("bytes") or 0),
-        )
+        rows.add(name, Kind.MEMCPY, _device_lane(row), row)
 
 
 def _sets(rows: _Rows, sets: list[dict[str, Any]], texts: dict[int, str]) -> None:
     for row in sets:
-        rows.add(
-            "Memset",
-            Kind.MEMSET,
-            _device_lane(row),
-            row["start"],
-            row["end"],
-            int(row.get("correlationId") or -1),
-            int(row.get("bytes") or 0),
-        )
+        rows.add("Memset", Kind.MEMSET, _device_lane(row), row)
 
 
 def _calls(rows: _Rows, calls: list[dict[str, Any]], texts: dict[int, str]) -> None:
     for row in calls:
         name = re.sub(r"_v\d+$", "", texts.get(row.get("nameId") or -1, "runtime call"))
-        rows.add(
-            name,
-            Kind.RUNTIME_CALL,
-            _host_lane(row),
-            row["start"],
-            row["end"],
-            int(row.get("correlationId") or -1),
-        )
+        rows.add(name, Kind.RUNTIME_CALL, _host_lane(row), row)
 
 
 def _ranges(rows: _Rows, ranges: list[dict[str, Any]], texts: dict[int, str]) -> None:
@@ -282,7 +252,7 @@ def _ranges(rows: _Rows, ranges: list[dict[str, Any]], texts: dict[int, str]) ->
             kind = Kind.STEP
         elif LOADING.match(name):
             kind = Kind.DATA_LOADING
-        place = rows.add(name, kind, _host_lane(row), row["start"], row["end"])
+        place = rows.add(name, kind, _host_lane(row), row, cuda=False)
         if step:
             rows.steps[place] = int(step[1])
 
@@ -303,7 +273,7 @@ def _system(rows: _Rows, calls: list[dict[str, Any]], texts: dict[int, str]) -> 
     """Add calls of the operating system that a thread was in: waiting, reading, sleeping."""
     for row in calls:
         name = texts.get(row.get("nameId") or -1, "system call")
-        rows.add(name, Kind.OTHER, _host_lane(row), row["start"], row["end"])
+        rows.add(name, Kind.OTHER, _host_lane(row), row, cuda=False)
 
 
 _DEVICE_TABLES = (

@@ -150,8 +150,8 @@ class _Build:
             memory=self.memory(),
             syncs=self.table(Syncs, draft.syncs),
             flows=self.flows(),
-            counters=counters_of(draft),
-            marks=marks_of(draft),
+            counters=instants(Counters, draft.counters),
+            marks=instants(Marks, draft.marks),
         )
         recorded = found_features(trace) | draft.recorded
         if draft.untimed:
@@ -567,31 +567,14 @@ def joined(first: Paths, second: Paths) -> Paths:
     )
 
 
-def counters_of(draft: Draft) -> Counters:
-    """Return the counters, by lane and time."""
-    points = draft.counters
+def instants(kind: type[Any], points: InstantEvents | None) -> Any:
+    """Return counters or marks, by lane and time."""
     if points is None:
-        empty: Counters = Counters.empty()
-        return empty
+        return kind.empty()
     order = np.lexsort((points.time_ns, points.lane))
-    return Counters(
-        lane=points.lane[order].astype(np.int32), time_ns=points.time_ns[order],
-        name=points.columns["name"][order].astype(np.int32),
-        value=points.columns["value"][order].astype(np.float64),
-    )  # fmt: skip
-
-
-def marks_of(draft: Draft) -> Marks:
-    """Return the marks, by lane and time."""
-    points = draft.marks
-    if points is None:
-        empty: Marks = Marks.empty()
-        return empty
-    order = np.lexsort((points.time_ns, points.lane))
-    return Marks(
-        lane=points.lane[order].astype(np.int32), time_ns=points.time_ns[order],
-        name=points.columns["name"][order].astype(np.int32),
-    )  # fmt: skip
+    types = {"name": np.int32, "value": np.float64}
+    columns = {name: column[order].astype(types[name]) for name, column in points.columns.items()}
+    return kind(lane=points.lane[order].astype(np.int32), time_ns=points.time_ns[order], **columns)
 
 
 def source_of(draft: Draft, events: int) -> Source:
