@@ -14,7 +14,7 @@ import stepscope as ss
 from stepscope.errors import UsageError
 from stepscope.integrations.accelerate import StepscopeTracker
 from stepscope.integrations.torch import watch
-from stepscope.store.family import groups
+from stepscope.store.charts import groups
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*`torch.jit:DeprecationWarning")
 

@@ -17,7 +17,7 @@ from transformers.models.gpt2 import GPT2Config, GPT2LMHeadModel
 import stepscope as ss
 from stepscope.errors import HaltError, UsageError
 from stepscope.integrations.transformers import StepscopeCallback, tags
-from stepscope.store.family import groups
+from stepscope.store.charts import groups
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*`torch.jit:DeprecationWarning"),

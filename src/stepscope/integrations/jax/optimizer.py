@@ -1,4 +1,4 @@
-"""Readings from the state of an optax optimizer after a step: its learning rate, steps left out."""
+"""Numbers of a step in JAX: the state of an optax optimizer, and metrics of Flax and CommonLoopUtils."""
 
 from __future__ import annotations
 
@@ -8,6 +8,25 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+
+
+def prefixed(prefix: str, metrics: Any) -> dict[str, Any]:
+    """Return metrics for ``run.scalars`` under a prefix: ``run.scalars(prefixed("eval", metrics))``.
+
+    Args:
+        prefix: "train" or "eval", so that both are drawn on one chart.
+        metrics: Values by name, possibly nested, or an object that computes them: an ``nnx.MultiMetric`` or a
+            collection of ``clu.metrics``.
+    """
+    compute = getattr(metrics, "compute", None)
+    values = compute() if callable(compute) else metrics
+    if not isinstance(values, Mapping):
+        return {prefix: values}
+    numbers: dict[str, Any] = {}
+    for name, value in values.items():
+        numbers.update(prefixed(f"{prefix}/{name}" if prefix else str(name), value))
+    return numbers
+
 
 SKIPPED = "gradients/skipped_steps"
 
@@ -51,7 +70,7 @@ def optimizer_scalars(
         numbers.update({_tag(label, name): _here(held[name]) for name in hyperparameters if name in held})
         if hasattr(state, "total_notfinite"):
             numbers[SKIPPED] = _here(state.total_notfinite)
-    numbers_: dict[str, Any] = _copies(numbers) if numbers else {}
+    numbers_: dict[str, Any] = copies(numbers) if numbers else {}
     if schedule is not None:
         count = next((state.count for _, state in parts if hasattr(state, "count")), None)
         if count is not None:
@@ -92,7 +111,7 @@ def _here(value: Any) -> Any:
 
 
 @jax.jit
-def _copies(numbers: Any) -> Any:
+def copies(numbers: Any) -> Any:
     """Copy numbers that may be donated to the next step, all by one call."""
     return jax.tree.map(jnp.copy, numbers)
 

@@ -22,6 +22,7 @@ import keras
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.keras.gradients import measure_activations
 from stepscope.integrations.keras.statistics import KERAS3
+from stepscope.integrations.stepper import examples
 from stepscope.kernels.steps import Stages, Steps
 from stepscope.record import Run
 from stepscope.record.problems import Reporter
@@ -166,16 +167,6 @@ class TimedIterator:
             return item
         finally:
             self._took(self._now() - begun, item)
-
-
-def examples(batch: Any) -> int:
-    """Return how many examples a batch holds: the first size of its first array; 0 if there is none."""
-    while not hasattr(batch, "shape"):
-        parts = list(batch.values()) if isinstance(batch, dict) else batch
-        if not isinstance(parts, list | tuple) or not parts:
-            return 0
-        batch = parts[0]
-    return int(batch.shape[0]) if len(batch.shape) else 0
 
 
 Marking = Callable[[], object]

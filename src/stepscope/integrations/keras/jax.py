@@ -18,9 +18,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import keras
-import numpy as np
 
-from stepscope.integrations.jax.gradients import record_activations
+from stepscope.integrations.jax.gradients import addressable, record_activations
+from stepscope.integrations.jax.optimizer import copies
 from stepscope.integrations.jax.statistics import MeasuredTree, count, measure, moments, real, wide
 from stepscope.integrations.jax.store import budget
 from stepscope.integrations.keras.statistics import (
@@ -214,7 +214,7 @@ class StatelessGradients(GradientMeter):
         words = ("floats", "integers", "counts")
         kinds = [name.removesuffix("_floats") for name in values if name.endswith("_floats")]
         parts = {kind: [values.get(f"{kind}_{word}") for word in words] for kind in kinds}
-        return StepResult(here, self.sizes, values["made"], values["norms"], parts)
+        return StepResult(addressable, self.sizes, values["made"], values["norms"], parts)
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
@@ -227,17 +227,6 @@ class StatelessGradients(GradientMeter):
             yield
         finally:
             held[:] = all_
-
-
-@jax.jit
-def copies(arrays: Any) -> Any:
-    """Copy arrays on their device, all by one call."""
-    return jax.tree.map(jnp.copy, arrays)
-
-
-def here(array: Any) -> Any:
-    """Return an array as this process has it; waits for it."""
-    return np.asarray(array if array.is_fully_addressable else array.addressable_data(0))
 
 
 def row_of(values: Any) -> tuple[Any, Any]:

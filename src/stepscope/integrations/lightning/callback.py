@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from stepscope.errors import UsageError
@@ -11,7 +11,7 @@ from stepscope.integrations.guard import guarded
 from stepscope.integrations.holder import RunHolder
 from stepscope.integrations.lightning.logger import StepscopeLogger
 from stepscope.integrations.lightning.package import Callback
-from stepscope.integrations.stepper import Stepper
+from stepscope.integrations.stepper import Stepper, examples
 from stepscope.integrations.torch.attach import Watch, watch
 from stepscope.integrations.torch.stop import Stop
 from stepscope.record import Run
@@ -227,24 +227,3 @@ def _listen(trainer: Any, stepper: Stepper) -> Callable[[], None]:
                 delattr(loop, name)
 
     return restore
-
-
-def examples(batch: Any) -> int:
-    """Return the first dimension of the first tensor or array of a batch, 0 if there is none.
-
-    Args:
-        batch: A batch from a data loader: tensors in lists, tuples, dicts and objects that are such.
-    """
-    shape = getattr(batch, "shape", None)
-    if shape is not None:
-        return int(shape[0]) if len(shape) else 0
-    if isinstance(batch, Mapping):
-        parts: Any = batch.values()
-    elif isinstance(batch, list | tuple):
-        parts = batch
-    else:
-        return 0
-    for part in parts:
-        if count := examples(part):
-            return count
-    return 0

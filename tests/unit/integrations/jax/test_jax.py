@@ -18,7 +18,7 @@ from stepscope.integrations.jax import (  # noqa: E402
     optimizer_scalars,
     prefixed,
 )
-from stepscope.store.family import groups  # noqa: E402
+from stepscope.store.charts import groups  # noqa: E402
 
 
 @pytest.fixture

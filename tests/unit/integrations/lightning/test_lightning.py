@@ -19,9 +19,9 @@ from torch import nn
 import stepscope as ss
 from stepscope.errors import HaltError, UsageError
 from stepscope.integrations.lightning import StepscopeCallback, StepscopeLogger
-from stepscope.integrations.lightning.callback import examples
+from stepscope.integrations.stepper import examples
 from stepscope.record.clock import Clock
-from stepscope.store.family import groups
+from stepscope.store.charts import groups
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The '.*' does not have many workers"),
