@@ -14,7 +14,7 @@ from support.ports import free_port
 from support.waiting import until
 
 from stepscope import store
-from stepscope.store.family import groups
+from stepscope.store.charts import groups
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "birthweight"
 QUICK = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}

@@ -13,7 +13,7 @@ from support import programs
 from stepscope import store
 from stepscope.health.monitor import Verdict
 from stepscope.serve.health import report_of
-from stepscope.store.family import groups
+from stepscope.store.charts import groups
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

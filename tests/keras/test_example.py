@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import stepscope as ss
-from stepscope.store.family import groups
+from stepscope.store.charts import groups
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "keras_fit.py"
 

@@ -1,7 +1,7 @@
 """A sweep: its configurations, each the mean of its seeds, and which of them can be told from the best.
 
 Runs that differ in nothing but their seeds are observations of one configuration. A setting is a seed if its
-name says so (:func:`stepscope.names.seeds.is_seed`), or if it only numbers or names the runs: no two runs
+name says so (:func:`stepscope.names.settings.is_seed`), or if it only numbers or names the runs: no two runs
 share its value, it is an integer or a text, and without it runs repeat each other. Fractions are never seeds:
 a rate that is drawn at random is a setting. In a grid each setting differs alone between some runs, so that
 this makes none a seed. Runs without recorded settings are each a configuration of their own: nothing says
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze.rank_test import LEVEL
-from stepscope.names.seeds import is_seed
+from stepscope.names.settings import is_seed
 
 LEAST_RUNS = 8
 """Fewer runs show neither an importance nor which setting only names them."""

@@ -1,32 +1,40 @@
-"""The health of a run: the rules applied to the series of the store, and the run's own findings."""
+"""The health of a run: the rules applied to the series of the store, and the run's own findings.
+
+A run is also compared with the earlier runs of its log directory, by the store's facts about them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.analyze.health.batch_size import BatchSize, batch_size
+from stepscope.analyze.health.forecast import Forecast, forecast
 from stepscope.analyze.health.judge import AttemptSeries, judge
+from stepscope.analyze.health.past import MAX_RUNS, Past, compare, reached
 from stepscope.analyze.health.report import HealthReport
 from stepscope.analyze.health.resumed import discontinuities
 from stepscope.errors import EmptyTraceError, EventFileError
 from stepscope.health import Abstention, Finding, Verdict
 from stepscope.health.changes import RecordedSeries
 from stepscope.health.finding import as_shown
+from stepscope.health.kind import kind_of
 from stepscope.health.rules import AttemptDiscontinuous, SaturatedActivation
 from stepscope.health.saturation import layer_of, saturated
 from stepscope.names.roles import RANKS_LOSS
 from stepscope.names.splits import judged_split
-from stepscope.serve.past import batch_of, forecasts_of, unlike
 from stepscope.store.lines import placed, windows_of_run
 
 if TYPE_CHECKING:
     from stepscope.health.alert import Alert
     from stepscope.health.monitor import Choice
+    from stepscope.names.meanings import Meanings
     from stepscope.store import Log, Series, StoredRun
     from stepscope.store.findings import WrittenFinding
     from stepscope.store.records import RecordSeries
@@ -325,3 +333,82 @@ def with_ranks(verdict: Verdict, run: StoredRun, number: int, *, off: Collection
         abstained=[*verdict.abstained, *(unjudged for unjudged in abstained if unjudged.rule not in off)],
         passed=[*verdict.passed, *(rule for rule in TITLES if rule not in answered)],
     )
+
+
+NOISE = "gradients/noise_scale"
+TAGS = 2
+"""Losses that are compared, those of training first."""
+UNFIT = ("adversarial", "reinforcement")
+"""Kinds of training whose losses follow no law."""
+POINTS = 20_000
+"""Most points of a series that are looked at; of longer ones, every n-th."""
+
+
+def unlike(log: Log, run: StoredRun, meanings: Meanings) -> Iterator[Finding]:
+    """Yield the differences of a run from the last finished ones that recorded the same losses."""
+    for tag in losses_of(run, meanings)[:TAGS]:
+        past = list(islice(earlier(log, run, tag), MAX_RUNS))
+        own = run.columns(tag)[-1]
+        wall = float(own.wall[-1]) if len(own) else run.info.started or 0.0
+        departure = compare(series_of(run, tag), past, tag=tag, wall=wall)
+        if departure is not None:
+            yield departure
+
+
+def earlier(log: Log, run: StoredRun, tag: str) -> Iterator[Past]:
+    """Yield a series of the finished runs that began before a run, the newest first."""
+    begun = run.info.started or 0.0
+    others = (
+        (other.info, other)
+        for other in log.runs()
+        if other.name != run.name and other.whole is other and tag in other.files.tags
+    )
+    before = [
+        (info.started or 0.0, other)
+        for info, other in others
+        if info.status == "finished" and (info.started or 0.0) < begun
+    ]
+    for _, previous in sorted(before, key=lambda pair: pair[0], reverse=True):
+        yield series_of(previous, tag)
+
+
+def forecasts_of(log: Log, run: StoredRun, meanings: Meanings) -> dict[str, Forecast]:
+    """Return forecasts of the final training losses of a run, as far as possible."""
+    total, forecasts = run.info.total_steps, {}
+    if total is None or run.state != "running" or any(kind_of(tag) in UNFIT for tag in run.tags()):
+        return {}
+    roles = {tag: meaning.role for tag in run.tags() if (meaning := meanings.role(tag))}
+    rates = next((series_of(run, tag).values for tag, role in roles.items() if role == "learning_rate"), None)
+    for tag in losses_of(run, meanings)[:1]:
+        series = series_of(run, tag)
+        ahead = forecast(series.steps, series.values, total - 1, rates)
+        if ahead is not None:
+            steps = (
+                (other.name, reached(other, ahead.value))
+                for other in islice(earlier(log, run, tag), MAX_RUNS)
+            )
+            forecasts[tag] = replace(
+                ahead, reached=tuple((name, step) for name, step in steps if step is not None)
+            )
+    return forecasts
+
+
+def batch_of(run: StoredRun) -> BatchSize | None:
+    """Return the verdict of a run's gradient noise scale on its batch; None if it is not recorded."""
+    if NOISE not in run.tags():
+        return None
+    return batch_size(series_of(run, NOISE).values, run.info.world_size)
+
+
+def losses_of(run: StoredRun, meanings: Meanings) -> list[str]:
+    """Return the tags of a run that are losses, those of training first."""
+    losses = [tag for tag in run.tags() if (meaning := meanings.role(tag)) and meaning.role == "loss"]
+    return sorted(losses, key=lambda tag: (meanings.part(tag) in ("eval", "test"), tag))
+
+
+def series_of(run: StoredRun, tag: str) -> Past:
+    """Return the newest attempt of a series."""
+    newest = run.columns(tag)[-1]
+    every = max(1, -(-len(newest) // POINTS))
+    steps = np.asarray(newest.step, np.float64)[::every]
+    return Past(run.name, steps, np.asarray(newest.value, np.float64)[::every], run.info.config)

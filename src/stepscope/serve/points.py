@@ -18,8 +18,7 @@ from stepscope.serve.reply import File, Refusal, refusing, run_of
 from stepscope.serve.routes import JSON, get
 from stepscope.serve.types import MAX_LINES, ExpressionAnswer, PointsAnswer
 from stepscope.store import Log
-from stepscope.store.across import across
-from stepscope.store.derive import derive
+from stepscope.store.derive import across, derive
 from stepscope.text import counted, csv_cell
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from stepscope.serve.types import (
     SeriesHeader,
     SeriesRequest,
 )
-from stepscope.store.across import across
+from stepscope.store.derive import across
 from stepscope.store.groups import GroupLine, grouped
 from stepscope.store.query import Axis, View, axis_of, bounds_of, buckets, extent
 from stepscope.store.smooth import weights_of

@@ -14,8 +14,7 @@ from stepscope.analyze.sweep import configurations
 from stepscope.events.hparams import EXPERIMENT_TAG
 from stepscope.health.ring import median
 from stepscope.names.kinds import measure_of
-from stepscope.names.seeds import is_seed
-from stepscope.names.settings import flatten
+from stepscope.names.settings import flatten, is_seed
 from stepscope.reading import Problem
 from stepscope.serve.feed import Feed
 from stepscope.serve.run_series import StepTag, step_tags

@@ -15,8 +15,7 @@ from stepscope.errors import UsageError
 from stepscope.health.series import stream_of
 from stepscope.names.meanings import Correction, Meanings, StoredMeanings, correction_of, meanings_at
 from stepscope.serve.feed import Feed
-from stepscope.serve.health import report_of
-from stepscope.serve.past import losses_of
+from stepscope.serve.health import losses_of, report_of
 from stepscope.serve.reply import Refusal
 from stepscope.serve.summary import publish
 from stepscope.serve.types import LogSummary

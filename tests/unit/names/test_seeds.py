@@ -1,6 +1,6 @@
 import pytest
 
-from stepscope.names.seeds import is_seed
+from stepscope.names.settings import is_seed
 
 SEEDS = (
     "seed random_seed randomSeed train.seed data_seed seed_everything random_state rng_seed SEED fold rep1"

@@ -8,7 +8,7 @@ from stepscope.health.series import stream_of
 from stepscope.names.meanings import NAMED
 from stepscope.names.roles import meaning_of, without_split
 from stepscope.names.splits import judged_split, split_run, split_tag
-from stepscope.serve.past import losses_of
+from stepscope.serve.health import losses_of
 
 TAGS = {
     "eval/loss": ("loss", "eval"),

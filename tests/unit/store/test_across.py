@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from stepscope.store.across import across
+from stepscope.store.derive import across
 from stepscope.store.points import SeriesColumns, SeriesPoints
 from stepscope.store.query import Axis, buckets
 from stepscope.store.series import Series

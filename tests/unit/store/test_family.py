@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.store.family import groups
+from stepscope.store.charts import groups
 
 TAGS = ["train/loss", "eval/loss", "Loss/train", "val_loss", "loss_val", "loss", "trainer/loss", "_val"]
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from stepscope.names.telling import Chart
     from stepscope.serve.types import RunSummary
     from stepscope.store import StoredRun
-    from stepscope.store.findings import WrittenFinding
 
 Run = Annotated[str, Meta(description="name of a run, or a part that no other has; default: the newest")]
 Limit = Annotated[int, Meta(ge=1, le=10_000, description="rows")]
@@ -365,7 +364,11 @@ def findings(
             lines += [report.batch_size.text] if report.batch_size else []
             lines += lines_of_lacking(report.verdict.abstained, report.recorded, report.hooks)
     others = [] if run else [other for other in whole if other not in chosen]
-    noted = [_noted_row(stored.name, finding) for stored in others for finding in stored.findings]
+    noted = [
+        _row(stored.name, finding, finding.summary, finding.tag)
+        for stored in others
+        for finding in stored.findings
+    ]
     if others:
         lines.insert(
             0,
@@ -384,31 +387,12 @@ def findings(
 def _judged_row(run: str, finding: Finding) -> tuple[Cell, ...]:
     also = f" (also in {len(finding.also)} more: {', '.join(finding.also[:8])})" if finding.also else ""
     where = finding.tag + (f", rank {finding.rank}" if finding.rank is not None else "")
-    summary = finding.summary + also
-    return (
-        run,
-        finding.severity,
-        finding.rule,
-        summary,
-        where,
-        finding.since,
-        finding.closed_step,
-        finding.action,
-    )
+    return _row(run, finding, finding.summary + also, where)
 
 
-def _noted_row(run: str, finding: WrittenFinding) -> tuple[Cell, ...]:
-    closed = finding.closed_step
-    return (
-        run,
-        finding.severity,
-        finding.rule,
-        finding.summary,
-        finding.tag,
-        finding.since,
-        closed,
-        finding.action,
-    )
+def _row(run: str, finding: Finding, summary: str, where: str) -> tuple[Cell, ...]:
+    severity, since, closed = finding.severity, finding.since, finding.closed_step
+    return run, severity, finding.rule, summary, where, since, closed, finding.action
 
 
 @question
