@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import struct
 from collections.abc import Iterator, Sequence
@@ -119,6 +120,16 @@ def parse_name(text: str) -> Name | None:
     if int(rank) >= MAX_RANKS or int(size) > MAX_RANKS:
         return None
     return Name(kind, int(rank), int(size), int(attempt), int(restarts), host, int(pid), int(number))
+
+
+def hung_at(folder: str) -> list[float]:
+    """Return when each rank last wrote that its step does not end, in seconds since the epoch."""
+    try:
+        with os.scandir(folder) as entries:
+            reports = [entry for entry in entries if entry.name.startswith(HANG)]
+        return [entry.stat().st_mtime for entry in reports if entry.name.endswith(".json")]
+    except OSError:  # no rank has written anything, or a step has ended meanwhile: asked again soon
+        return []
 
 
 @dataclass(slots=True)

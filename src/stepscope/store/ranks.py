@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from stepscope.errors import UsageError
 from stepscope.events.rank_file import Digest, Fact, Outline, RankFile, RecordedSteps
-from stepscope.events.telemetry import FOLDER, HANG, MAX_RANKS, SUFFIX, Name, parse_name
-from stepscope.files import json_object
+from stepscope.events.telemetry import FOLDER, HANG, MAX_RANKS, SUFFIX, Name, hung_at, parse_name
+from stepscope.files import fitting, json_object
 from stepscope.health.worth import WORTH
 from stepscope.store.info import QUIET_SECONDS, RunInfo, State, last_sign, process_alive
 from stepscope.store.lines import apart, windows_of
@@ -402,14 +402,7 @@ class Ranks:
 
     def stalled_at(self) -> float | None:
         """Return when a rank last wrote that its step does not end, in seconds since the epoch, else None."""
-        try:
-            with os.scandir(self.folder) as entries:
-                reports = [entry for entry in entries if entry.name.startswith(HANG)]
-            return max(
-                (entry.stat().st_mtime for entry in reports if entry.name.endswith(".json")), default=None
-            )
-        except OSError:  # no folder, or a step that has ended meanwhile: asked again soon
-            return None
+        return max(hung_at(self.folder), default=None)
 
     def release(self) -> None:
         """Release read rows; they are read again when needed."""
@@ -542,15 +535,7 @@ def state_of(file: RankFile, now: float) -> tuple[State, str | None]:
         reason = ended.get("reason")
         return ended["status"], reason if isinstance(reason, str) else None
     quiet = now - written_of(file)
-    started = file.facts.get("started")
-    namespace, ticks = file.facts.get("pid_namespace"), file.facts.get("start_ticks")
-    info = RunInfo(
-        host=file.facts.get("host"),
-        pid=file.name.pid,
-        pid_namespace=namespace if isinstance(namespace, str) else None,
-        start_ticks=ticks if isinstance(ticks, int) else None,
-        started=started if isinstance(started, int | float) else None,
-    )
+    info = RunInfo(**fitting(RunInfo, {**file.facts, "pid": file.name.pid}))
     alive = process_alive(info) if "host" in file.facts else None
     if alive is False:
         return "stalled", GONE

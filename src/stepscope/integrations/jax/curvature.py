@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 
-from stepscope.integrations.guard import report_raised
 from stepscope.record.protocol import Hook
 
 if TYPE_CHECKING:
     from stepscope.record import Run
-
-MAX_FAILURES = 3
 
 
 def sharpness(
@@ -83,7 +80,7 @@ class SharpnessHook(Hook):
         iterations: int = 6,
     ) -> None:
         self._parameters, self._rate, self._momentum = parameters, learning_rate, momentum
-        self._every, self._failures = max(every_n_steps, 1), 0
+        self._every = max(every_n_steps, 1)
         self._vector: Any = None
         steps = max(iterations, 2)
         self._first = jax.jit(lambda known, key: sharpness(loss, known, key, iterations=steps))
@@ -96,13 +93,8 @@ class SharpnessHook(Hook):
 
     def after_step(self, step: int) -> None:
         """Measure if it is time."""
-        if step % self._every or self._failures >= MAX_FAILURES:
-            return
-        try:
+        if step % self._every == 0:
             self._run.cost.call(self._measure, step)
-        except Exception as raised:  # noqa: BLE001  the user's loss
-            self._failures += 1
-            report_raised(self._run, "SharpnessHook", raised)
 
     def _measure(self, step: int) -> None:
         known = self._parameters()

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from stepscope.child import close_in_forks
 from stepscope.errors import RecordError, UsageError
-from stepscope.events.telemetry import FOLDER, HANG
+from stepscope.events.telemetry import FOLDER, hung_at
 from stepscope.hosts import is_address, is_loopback
 from stepscope.lazy import needs
 from stepscope.metrics import DEFAULT_SECS, OtlpPusher, RunReading, Sample, check_otlp, not_sent, registry_of
@@ -82,6 +82,7 @@ class JobMetrics:
         return () if run is None or not run.recording else self._reading(run).samples()
 
     def _reading(self, run: Run) -> RunReading:
+        folder = os.path.join(run.log_dir, FOLDER)  # noqa: PTH118  text
         findings = [finding for hook in run.hooks for finding in getattr(hook, "findings", ())]
         return RunReading(
             self._name,
@@ -95,18 +96,8 @@ class JobMetrics:
             newest={**self._newest, **run.cost.readings},
             findings=[(finding.rule, finding.severity, finding.is_open) for finding in findings],
             problems=run.problems,
-            hung_ranks=hung_ranks(os.path.join(run.log_dir, FOLDER), since=self._begun),  # noqa: PTH118  text
+            hung_ranks=sum(at >= self._begun for at in hung_at(folder)),
         )
-
-
-def hung_ranks(folder: str, *, since: float) -> int:
-    """Return how many ranks have written since then, in seconds since the epoch, that a step does not end."""
-    try:
-        with os.scandir(folder) as entries:
-            reports = [entry for entry in entries if entry.name.startswith(HANG)]
-            return sum(entry.name.endswith(".json") and entry.stat().st_mtime >= since for entry in reports)
-    except OSError:  # no rank has written anything, or a step has ended meanwhile
-        return 0
 
 
 class PrometheusHook(Hook):
