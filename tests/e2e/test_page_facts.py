@@ -29,6 +29,7 @@ UNITS = {
     "ms": 1e-3, "µs": 1e-6, "ns": 1e-9, "%": 1e-2, "/s": 1.0, "k": 1e3, "M": 1e6, "T": 1e12,
     "k/s": 1e3,
     "M/s": 1e6, "G/s": 1e9, "B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40,
+    "B/s": 1.0, "KiB/s": 2.0**10, "MiB/s": 2.0**20, "GiB/s": 2.0**30,
 }  # fmt: skip
 """Units as factors: a fact has one kind of unit, so that bytes and billions do not meet."""
 MINUS, TIMES, NONE = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}", "\N{EN DASH}"
@@ -39,7 +40,7 @@ EXACT = re.compile(
     r"(-?[\d.]+(?:e[-+]\d+)?)(?:\N{NO-BREAK SPACE}?([a-zµ/ ]+))?(?:, best of the runs shown)?$"
 )
 """A recorded value with all its digits, in the unit in which it was recorded."""
-RECORDED = {"bytes": "B", "per second": "/s"}
+RECORDED = {"bytes": "B", "bytes per second": "B/s", "per second": "/s"}
 
 
 def read(text, unit):

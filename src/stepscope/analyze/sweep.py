@@ -54,7 +54,7 @@ def configurations(configs: Sequence[Mapping[str, Any]]) -> Grouping:
         for key in dict.fromkeys(key for config in recorded for key in config)
         if len({_text(config, key) for config in recorded}) > 1
     ]
-    seeds = {key: "it is named as a seed" for key in keys if is_seed(key)}
+    seeds = {key: "its name says so" for key in keys if is_seed(key)}
     rest = [key for key in keys if key not in seeds]
     if len(recorded) >= LEAST_RUNS:
         own = [key for key in rest if _numbers_runs(recorded, key)]

@@ -37,6 +37,7 @@ LOWER_IS_BETTER: dict[MetricKind, bool] = {
 """Kinds with a better direction; for others, lower is neither better nor worse."""
 
 UNITS = {
+    "_bytes_per_second": "bytes per second",
     "_per_second": "per second",
     "_ms": "ms",
     "_us": "µs",
@@ -45,15 +46,16 @@ UNITS = {
     "_ratio": "ratio",
 }
 """Units by the ending of a tag, longest ending first."""
-KEPT_IN_TITLE = {"_per_second", "_ratio"}
+KEPT_IN_TITLE = {"_bytes_per_second", "_per_second", "_ratio"}
 """Endings without which the rest would mean something else."""
 _SECOND = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
 """Units of time, the largest first, in seconds."""
+_BYTE = {"TiB": 2.0**40, "GiB": 2.0**30, "MiB": 2.0**20, "KiB": 2.0**10, "B": 1.0}
+"""Units of bytes, the largest first, in bytes."""
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     **{unit: tuple((size / own, name) for name, size in _SECOND.items()) for unit, own in _SECOND.items()},
-    "bytes": tuple(
-        (2.0**power, name) for power, name in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B"))
-    ),
+    "bytes": tuple((size, name) for name, size in _BYTE.items()),
+    "bytes per second": tuple((size, f"{name}/s") for name, size in _BYTE.items()),
     "per second": tuple(
         (10.0**power, f"{prefix}/s") for power, prefix in ((15, "P"), (12, "T"), (9, "G"), (6, "M"), (0, ""))
     ),
@@ -222,7 +224,7 @@ def _of_part(part: str, unit: str | None, *, last: bool) -> MetricKind | None:
         return "loss"
     if _SCHEDULE.search(part):
         return "schedule"
-    if unit == "per second" or _RATE.search(part):
+    if (unit or "").endswith("per second") or _RATE.search(part):
         return "rate"
     if unit != "ratio" and not _RATIO.search(part) and (measured := _measured(part, unit)):
         return measured

@@ -174,7 +174,7 @@ def test_what_importance_says_of_a_setting() -> None:
         "lr": (False, None, ""),
         "wd": (False, None, ""),
         "name": (False, None, "nearly every configuration has its own value"),
-        "seed": (False, None, "a seed: it is named as a seed"),
+        "seed": (False, None, "a seed: its name says so"),
     }
     assert sweep.settings[0].groups in (
         (SettingGroup("adam", 8, 1.0), SettingGroup("sgd", 8, 2.0)),

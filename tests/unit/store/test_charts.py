@@ -150,6 +150,7 @@ def test_sorting_does_not_mind_mixed_names():
         ("x_s", ("x", "s")),
         ("memory_bytes", ("memory", "bytes")),
         ("examples_per_second", ("examples_per_second", "per second")),
+        ("sent_bytes_per_second", ("sent_bytes_per_second", "bytes per second")),
         ("overhead_ratio", ("overhead_ratio", "ratio")),
         ("loss", ("loss", None)),
         ("losses", ("losses", None)),

@@ -138,6 +138,7 @@ describe("units", () => {
     ["us", 310, `310${G}µs`],
     ["s", 0.0021, `2.10${G}ms`],
     ["per second", 8.44, "8.44/s"],
+    ["bytes per second", 3 * 2 ** 20, `3.00${G}MiB/s`],
   ])("%s %f reads %s", (unit, value, text) => expect(measured(value, unit)).toBe(text));
 
   it("scales a rate, and never by a B that bytes have", () => {

@@ -230,9 +230,9 @@ const TIMES: [number, string][] = [
 export function measure(unit: string | null | undefined, largest: number): Measure {
   const size = Math.abs(largest);
   if (unit === "ratio") return { factor: 100, unit: "%" };
-  if (unit === "bytes" || unit === "B") {
+  if (unit === "bytes" || unit === "B" || unit === "bytes per second") {
     const [scale, name] = BYTES.find(([scale]) => size >= scale) ?? BYTES[BYTES.length - 1]!;
-    return { factor: 1 / scale, unit: name };
+    return { factor: 1 / scale, unit: unit === "bytes per second" ? `${name}/s` : name };
   }
   if (unit && unit in SECONDS) {
     const own = SECONDS[unit]!;
