@@ -1,26 +1,11 @@
 import { describe, expect, it } from "vitest";
 import type { Chart, MetricKind } from "../server/api";
-import { lineOf } from "../runs/fixtures";
+import { chartOf, lineOf } from "../runs/fixtures";
 import { ownChart } from "../series/own";
 import { ofTheirKinds, onLeft, scaleOf, secondScale, smoothingFor } from "./scale";
 
-const chart = (tag: string, unit: string | null, kind: MetricKind): Chart => ({
-  id: tag,
-  title: tag,
-  short: tag,
-  section: "s",
-  kind,
-  split: null,
-  role: null,
-  tier: "recorded",
-  place: 0,
-  section_place: 5,
-  own_cost: false,
-  lower_is_better: null,
-  unit,
-  measure: unit === "ratio" ? { factor: 100, unit: "%" } : { factor: 1, unit: unit ?? "" },
-  lines: [{ tag, split: null }],
-});
+const chart = (tag: string, unit: string | null, kind: MetricKind): Chart =>
+  chartOf(tag, { section: "s", kind, unit });
 const known = [chart("loss", null, "loss"), chart("lr", null, "schedule"), chart("wait", "ratio", "ratio")];
 const steps = [0, 1, 2, 3];
 const line = (tag: string, raw: number[], y = raw) => ({

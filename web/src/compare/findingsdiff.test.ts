@@ -1,46 +1,11 @@
 import { describe, expect, it } from "vitest";
 import type { RunFinding, RunFindings, Severity } from "../server/api";
+import { findingOf, findingsOf } from "../runs/fixtures";
 import { byRule } from "./findingsdiff";
 
-const finding = (rule: string, severity: Severity, layer = ""): RunFinding => ({
-  rule,
-  severity,
-  title: rule,
-  summary: "",
-  tag: "",
-  part: "",
-  fact: null,
-  layer,
-  rank: null,
-  first_step: 0,
-  step: 1,
-  wall: 0,
-  closed_step: null,
-  since_step: 1,
-  values: {},
-  threshold: {},
-  action: "",
-  stack: [],
-  also: [],
-  causes: [],
-  batches: [],
-  rewind: [],
-  stage: "",
-  in_profile: [],
-});
-const answer = (run: string, ...findings: RunFinding[]): RunFindings => ({
-  run,
-  attempt: 1,
-  findings,
-  abstained: [],
-  verdict: "not judged",
-  short: "not judged",
-  coverage: [],
-  passed: [],
-  more: {},
-  forecast: [],
-  batch_size: null,
-});
+const finding = (rule: string, severity: Severity, layer = ""): RunFinding =>
+  findingOf({ rule, severity, title: rule, layer });
+const answer = (run: string, ...findings: RunFinding[]): RunFindings => findingsOf(run, findings);
 
 describe("findings of two sides", () => {
   it("what one side alone has comes first, then the severest", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Chart } from "../server/api";
-import { lineOf } from "../runs/fixtures";
+import { chartOf, lineOf } from "../runs/fixtures";
 import { sideLine, type SideLine, type Track } from "../runs/sidelines";
 import {
   byChance,
@@ -15,24 +15,8 @@ import {
 } from "./lead";
 import { verdictOf } from "./words";
 
-const chart = (title: string, more: Partial<Chart> = {}): Chart => ({
-  id: title,
-  title,
-  short: title,
-  section: "",
-  kind: "latency",
-  split: null,
-  role: null,
-  tier: "recorded",
-  place: 0,
-  section_place: 5,
-  own_cost: false,
-  lower_is_better: true,
-  unit: "ms",
-  measure: { factor: 1, unit: "ms" },
-  lines: [],
-  ...more,
-});
+const chart = (title: string, more: Partial<Chart> = {}): Chart =>
+  chartOf(title, { kind: "latency", lower_is_better: true, unit: "ms", lines: [], ...more });
 const track = (title: string, more: Partial<Chart> = {}): Track => ({
   id: title,
   chart: chart(title, more),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Capture, RunFindings } from "../server/api";
-import { findingOf, runOf } from "../runs/fixtures";
+import { findingOf, findingsOf, runOf } from "../runs/fixtures";
 import { blameOf, marksOf } from "./blame";
 
 const family = { name: "a", main: runOf("a"), runs: [runOf("a", { tags: ["speed/data_wait_ms"] })] };
@@ -16,17 +16,7 @@ const wait = findingOf({
   in_profile: ["input-bound"],
 });
 const found = (extra: object = {}, ...more: object[]): RunFindings =>
-  ({
-    run: "a",
-    attempt: 1,
-    findings: [{ ...wait, ...extra }, ...more.map((one) => ({ ...wait, ...one }))],
-    abstained: [],
-    verdict: "not judged",
-    short: "not judged",
-    coverage: [],
-    passed: [],
-    more: {},
-  }) as unknown as RunFindings;
+  findingsOf("a", [{ ...wait, ...extra }, ...more.map((one) => ({ ...wait, ...one }))]);
 const capture = (step: number, advice: object[] = [], recorded: string[] = []): Capture =>
   ({
     path: `a/${step}`,

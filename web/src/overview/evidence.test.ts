@@ -1,28 +1,9 @@
 import { expect, test } from "vitest";
-import type { Chart } from "../server/api";
-import type { Family } from "../runs/catalog";
 import { linkOf, windowOf } from "./evidence";
-import { findingOf, runOf } from "../runs/fixtures";
+import { chartOf, familyOf, findingOf, runOf } from "../runs/fixtures";
 
-const run = runOf("a", { tags: ["train/loss", "gradients/0.weight/norm"] });
-const family: Family = { name: "a", main: run, runs: [run] };
-const charts: Chart[] = ["train/loss", "gradients/0.weight/norm", "eval/loss"].map((tag) => ({
-  id: tag,
-  title: tag,
-  short: tag,
-  section: "",
-  kind: "other",
-  split: null,
-  role: null,
-  tier: "recorded",
-  place: 0,
-  section_place: 5,
-  own_cost: false,
-  lower_is_better: null,
-  unit: null,
-  measure: { factor: 1, unit: "" },
-  lines: [{ tag, split: null }],
-}));
+const family = familyOf("a", [runOf("a", { tags: ["train/loss", "gradients/0.weight/norm"] })]);
+const charts = ["train/loss", "gradients/0.weight/norm", "eval/loss"].map((tag) => chartOf(tag));
 
 test("a finding leads to its series at its steps", () => {
   const found = findingOf({ tag: "gradients/0.weight/norm", first_step: 300, step: 400 });

@@ -90,6 +90,21 @@ export function nameColumn<Row extends { name: string }>(
   };
 }
 
+type Figure = number | null | undefined;
+type FigureKey<Row> = { [Key in keyof Row]: Row[Key] extends Figure ? Key : never }[keyof Row];
+
+/** A column of figures, sorted by them: a field of the rows or what is made of them, and how it reads. */
+export function figures<Row>(
+  head: string,
+  of: FigureKey<Row> | ((row: Row) => Figure),
+  text: (value: Figure) => string,
+  more: Partial<Column<Row>> = {},
+): Column<Row> {
+  const value = (row: Row): number | null =>
+    (typeof of === "function" ? of(row) : (row[of] as Figure)) ?? null;
+  return { head, value, text: (row) => text(value(row)), ...more };
+}
+
 export const keyOf = <Row>(column: Column<Row>): string => column.key ?? column.head;
 
 /** Rows in an order; what has no value comes last whichever way. */

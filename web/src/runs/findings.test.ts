@@ -1,23 +1,10 @@
 import { expect, test } from "vitest";
 import type { RunFinding, RunFindings } from "../server/api";
 import { countsOf, detailsOf, lowered, placeOf, rowsOf, sentence, summaryOf, whenOf } from "./findings";
-import { findingOf as finding } from "./fixtures";
+import { findingOf as finding, findingsOf } from "./fixtures";
 
-function found(findings: RunFinding[], more: Record<string, number> = {}): RunFindings {
-  return {
-    run: "a",
-    attempt: 1,
-    findings,
-    abstained: [],
-    verdict: "healthy",
-    short: "healthy",
-    coverage: [],
-    passed: ["plateau"],
-    more,
-    forecast: [],
-    batch_size: null,
-  };
-}
+const found = (findings: RunFinding[], more: Record<string, number> = {}): RunFindings =>
+  findingsOf("a", findings, { verdict: "healthy", short: "healthy", passed: ["plateau"], more });
 
 test("findings of one rule are one row", () => {
   const rows = rowsOf(

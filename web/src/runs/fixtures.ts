@@ -1,5 +1,6 @@
-/** Runs and lines for tests. */
-import type { RunFinding, RunSummary } from "../server/api";
+/** Runs, charts, lines and findings for tests. */
+import type { Chart, RunFinding, RunFindings, RunSummary } from "../server/api";
+import type { Family } from "./catalog";
 import type { DrawLine } from "../series/shape";
 
 export function runOf(name: string, extra: Partial<RunSummary> = {}): RunSummary {
@@ -37,6 +38,32 @@ export function runOf(name: string, extra: Partial<RunSummary> = {}): RunSummary
     eta_between: null,
     host: null,
     version: null,
+    ...extra,
+  };
+}
+
+export function familyOf(name: string, runs: RunSummary[] = [runOf(name)]): Family {
+  return { name, main: runs[0]!, runs };
+}
+
+export function chartOf(tag: string, extra: Partial<Chart> = {}): Chart {
+  const unit = extra.unit ?? null;
+  return {
+    id: tag,
+    title: tag,
+    short: tag,
+    section: "",
+    kind: "other",
+    split: null,
+    role: null,
+    tier: "recorded",
+    place: 0,
+    section_place: 5,
+    own_cost: false,
+    lower_is_better: null,
+    unit,
+    measure: unit === "ratio" ? { factor: 100, unit: "%" } : { factor: 1, unit: unit ?? "" },
+    lines: [{ tag, split: null }],
     ...extra,
   };
 }
@@ -96,5 +123,26 @@ export function findingOf(changes: Partial<RunFinding> = {}): RunFinding {
     stage: "",
     ...changes,
     since_step: changes.since_step ?? changes.step ?? 1200,
+  };
+}
+
+export function findingsOf(
+  run: string,
+  findings: RunFinding[],
+  extra: Partial<RunFindings> = {},
+): RunFindings {
+  return {
+    run,
+    attempt: 1,
+    findings,
+    abstained: [],
+    verdict: "not judged",
+    short: "not judged",
+    coverage: [],
+    passed: [],
+    more: {},
+    forecast: [],
+    batch_size: null,
+    ...extra,
   };
 }

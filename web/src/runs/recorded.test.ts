@@ -1,32 +1,12 @@
 import { describe, expect, it } from "vitest";
 import type { Chart } from "../server/api";
 import type { Family } from "./catalog";
-import { runOf } from "./fixtures";
+import { chartOf, familyOf, runOf } from "./fixtures";
 import { byRecorded } from "./recorded";
 
-const chart = (tag: string): Chart => ({
-  id: tag,
-  title: tag,
-  short: tag,
-  section: "",
-  kind: "other",
-  split: null,
-  role: null,
-  tier: "recorded",
-  place: 0,
-  section_place: 5,
-  own_cost: false,
-  lower_is_better: null,
-  unit: null,
-  measure: { factor: 1, unit: "" },
-  lines: [{ tag, split: null }],
-});
-const family = (name: string, ...tags: string[]): Family => {
-  const run = runOf(name, { tags });
-  return { name, main: run, runs: [run] };
-};
+const family = (name: string, ...tags: string[]): Family => familyOf(name, [runOf(name, { tags })]);
 const ids = (charts: Chart[]): string[] => charts.map(({ id }) => id);
-const CHARTS = ["entropy_loss", "loss", "lr", "none"].map(chart);
+const CHARTS = ["entropy_loss", "loss", "lr", "none"].map((tag) => chartOf(tag));
 
 describe("charts of several runs", () => {
   it("are common if half as many have them as have the first", () => {

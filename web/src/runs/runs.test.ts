@@ -3,7 +3,7 @@ import type { Changes, Chart, RunSummary } from "../server/api";
 import { EMPTY, applyChanges, byName, linesOf } from "./catalog";
 import { configBrief, configText, countOf, differenceText, differences, flatten } from "./config";
 import { facts } from "./facts";
-import { runOf } from "./fixtures";
+import { chartOf, runOf } from "./fixtures";
 import { order } from "./order";
 import { areSeeds } from "../compare/seeds";
 import { repeated } from "./configurations";
@@ -12,23 +12,12 @@ import { parseFilter, sectionsOf } from "../scalars/sections";
 import { matchScore } from "../parts/search";
 import { evidence, headline, losses } from "../overview/verdict";
 
-const chart = (id: string, ...tags: string[]): Chart => ({
-  id,
-  title: id,
-  short: id,
-  section: id.split("/")[0]!,
-  kind: "other",
-  split: null,
-  role: null,
-  tier: "recorded",
-  place: 0,
-  section_place: 5,
-  own_cost: id.startsWith("stepscope/"),
-  lower_is_better: null,
-  unit: null,
-  measure: { factor: 1, unit: "" },
-  lines: (tags.length ? tags : [id]).map((tag) => ({ tag, split: tag.startsWith("eval") ? "eval" : null })),
-});
+const chart = (id: string, ...tags: string[]): Chart =>
+  chartOf(id, {
+    section: id.split("/")[0]!,
+    own_cost: id.startsWith("stepscope/"),
+    lines: (tags.length ? tags : [id]).map((tag) => ({ tag, split: tag.startsWith("eval") ? "eval" : null })),
+  });
 const changes = (extra: Partial<Changes>): Changes => ({
   cursor: "1",
   time: 0,

@@ -1,11 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { runsQuery, sideOf, toggled } from "./sides";
 import { between, groupAt, overlapOf, sideLine, tracksOf, valueAt } from "./sidelines";
-import { lineOf, runOf } from "./fixtures";
-import type { Family } from "./catalog";
+import { chartOf, familyOf as family, lineOf, runOf } from "./fixtures";
 import type { Chart } from "../server/api";
 
-const family = (name: string, runs = [runOf(name)]): Family => ({ name, main: runs[0]!, runs });
 const same = (run: string): string => run;
 
 describe("sides", () => {
@@ -32,23 +30,7 @@ describe("sides", () => {
 });
 
 describe("tracks", () => {
-  const chart = (lines: Chart["lines"]): Chart => ({
-    id: "loss",
-    title: "loss",
-    short: "loss",
-    section: "",
-    kind: "other",
-    split: null,
-    role: null,
-    tier: "recorded",
-    place: 0,
-    section_place: 5,
-    own_cost: false,
-    lower_is_better: null,
-    unit: null,
-    measure: { factor: 1, unit: "" },
-    lines,
-  });
+  const chart = (lines: Chart["lines"]): Chart => chartOf("loss", { lines });
   it("train and eval are two series, and a plain tag beside them is that of the training", () => {
     const both = chart([
       { tag: "loss", split: null },

@@ -1,24 +1,10 @@
 import { describe, expect, it } from "vitest";
 import type { Chart } from "../server/api";
+import { chartOf } from "../runs/fixtures";
 import { combined, ownChart, quoteTag, readOwn, splitOutside } from "./own";
 
-const chart = (tag: string, unit: string | null = null, split: "train" | "eval" | null = null): Chart => ({
-  id: tag,
-  title: tag,
-  short: tag,
-  section: "s",
-  kind: "other",
-  split: null,
-  role: null,
-  tier: "recorded",
-  place: 0,
-  section_place: 5,
-  own_cost: false,
-  lower_is_better: null,
-  unit,
-  measure: unit === "ratio" ? { factor: 100, unit: "%" } : { factor: 1, unit: unit ?? "" },
-  lines: [{ tag, split }],
-});
+const chart = (tag: string, unit: string | null = null, split: Chart["split"] = null): Chart =>
+  chartOf(tag, { section: "s", unit, lines: [{ tag, split }] });
 const charts = [
   chart("train/loss", null, "train"),
   chart("eval/loss", null, "eval"),

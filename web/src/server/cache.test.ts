@@ -11,12 +11,20 @@ const request = (id: string, lines = 1, extra: Partial<ChartRequest> = {}): Char
 });
 const answerTo = (requests: ChartRequest[]): DecodedChart[] =>
   requests.map(({ id }) => ({ id }) as DecodedChart);
+/** A cache that wants one chart; asked, it waits for the answer. */
+function wanting(lines = 1): SeriesCache {
+  const cache = new SeriesCache();
+  cache.want("a", request("a", lines));
+  return cache;
+}
+function asking(lines = 1): { cache: SeriesCache; asked: ChartRequest[] } {
+  const cache = wanting(lines);
+  return { cache, asked: cache.next() };
+}
 
 describe("series cache", () => {
   it("asks for what is on the screen, once", () => {
-    const cache = new SeriesCache();
-    cache.want("a", request("a"));
-    const asked = cache.next();
+    const { cache, asked } = asking();
     expect(asked.map(({ id }) => id)).toEqual(["a"]);
     expect(cache.next()).toEqual([]);
     expect(cache.accept(asked, answerTo(asked))).toEqual(["a"]);
@@ -33,9 +41,7 @@ describe("series cache", () => {
     expect(cache.next().reduce((sum, { lines }) => sum + lines.length, 0)).toBeLessThanOrEqual(BATCH_LINES);
   });
   it("asks again when points came, and draws the old ones until then", () => {
-    const cache = new SeriesCache();
-    cache.want("a", request("a"));
-    const asked = cache.next();
+    const { cache, asked } = asking();
     cache.accept(asked, answerTo(asked));
     expect(cache.dirty({ r0: ["other"] })).toEqual([]);
     expect(cache.next()).toEqual([]);
@@ -45,26 +51,21 @@ describe("series cache", () => {
     expect(cache.next().length).toBe(1);
   });
   it("does not take an answer for new that left before the points came", () => {
-    const cache = new SeriesCache();
-    cache.want("a", request("a"));
-    const asked = cache.next();
+    const { cache, asked } = asking();
     cache.dirty({ r0: ["a"] });
     cache.accept(asked, answerTo(asked));
     expect(cache.complete).toBe(false);
     expect(cache.next().length).toBe(1);
   });
   it("takes an answer for new when points of other series came", () => {
-    const cache = new SeriesCache();
-    cache.want("a", request("a"));
-    const asked = cache.next();
+    const { cache, asked } = asking();
     cache.dirty({});
     cache.dirty({ r0: ["other"] });
     cache.accept(asked, answerTo(asked));
     expect(cache.complete).toBe(true);
   });
   it("can be asked for what is not drawn at all yet", () => {
-    const cache = new SeriesCache();
-    cache.want("a", request("a"));
+    const cache = wanting();
     const asked = cache.next(true);
     cache.accept(asked, answerTo(asked));
     cache.want("a", request("a", 2));
@@ -73,9 +74,7 @@ describe("series cache", () => {
     expect(cache.next().map(({ id }) => id)).toEqual(["a"]);
   });
   it("asks anew when the question changes while an answer is on its way", () => {
-    const cache = new SeriesCache();
-    cache.want("a", request("a"));
-    const asked = cache.next();
+    const { cache, asked } = asking();
     cache.want("a", request("a", 1, { smoothing: 0.9 }));
     const again = cache.next();
     expect(again[0]!.smoothing).toBe(0.9);
@@ -85,15 +84,12 @@ describe("series cache", () => {
     expect(cache.complete).toBe(true);
   });
   it("asks again after a failure", () => {
-    const cache = new SeriesCache();
-    cache.want("a", request("a"));
+    const cache = wanting();
     cache.reject(cache.next());
     expect(cache.next().length).toBe(1);
   });
   it("does not ask for what left the screen, and has it when it returns", () => {
-    const cache = new SeriesCache();
-    cache.want("a", request("a"));
-    const asked = cache.next();
+    const { cache, asked } = asking();
     cache.accept(asked, answerTo(asked));
     cache.want("a", null);
     cache.dirty({ r0: ["a"] });
@@ -102,9 +98,7 @@ describe("series cache", () => {
     expect(cache.next().length).toBe(1);
   });
   it("cuts what is over the server's limit instead of asking for ever", () => {
-    const cache = new SeriesCache();
-    cache.want("a", request("a", 2500));
-    const asked = cache.next();
+    const { cache, asked } = asking(2500);
     expect(asked[0]!.lines.length).toBe(2000);
     cache.accept(asked, answerTo(asked));
     expect(cache.next()).toEqual([]);
