@@ -1,6 +1,6 @@
 /** A graph of operations as a tree of scopes, with what each of them costs. */
 import type { GradientNorm, GradientNorms, GraphAnswer, Node as GraphNode } from "../server/api";
-import { ask } from "../server/client";
+import { told } from "../server/client";
 
 /** One scope, or one operation where `node` is set. */
 export interface Scope {
@@ -119,16 +119,11 @@ export function startOf(model: Model): Scope {
   }
 }
 
-export async function fetchGraph(run: string, tag: string | null): Promise<GraphAnswer> {
-  const asked = `graph?run=${encodeURIComponent(run)}${tag === null ? "" : `&tag=${encodeURIComponent(tag)}`}`;
-  return (await (await ask(asked)).json()) as GraphAnswer;
-}
+export const fetchGraph = (run: string, tag: string | null): Promise<GraphAnswer> =>
+  told("graph", { run, tag });
 
-export async function fetchGradientNorms(run: string, step: number | null): Promise<GradientNorms> {
-  return (await (
-    await ask(`gradient_norms?run=${encodeURIComponent(run)}${step === null ? "" : `&step=${step}`}`)
-  ).json()) as GradientNorms;
-}
+export const fetchGradientNorms = (run: string, step: number | null): Promise<GradientNorms> =>
+  told("gradient_norms", { run, step });
 
 export function modelOf(
   answer: Pick<GraphAnswer, "nodes" | "costs">,

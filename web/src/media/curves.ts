@@ -1,14 +1,10 @@
 /** Precision-recall curves: the question, and where a threshold lies on one. */
 import { px } from "../format/path";
 import type { CurveAnswer } from "../server/api";
-import { ask } from "../server/client";
+import { told } from "../server/client";
 
-export async function fetchCurve(run: string, tag: string, step: number | null): Promise<CurveAnswer> {
-  const at = step === null ? "" : `&step=${step}`;
-  return (await (
-    await ask(`curve?run=${encodeURIComponent(run)}&tag=${encodeURIComponent(tag)}${at}`)
-  ).json()) as CurveAnswer;
-}
+export const fetchCurve = (run: string, tag: string, step: number | null): Promise<CurveAnswer> =>
+  told("curve", { run, tag, step });
 
 /** Place of the threshold nearest to a number; -1: there is none. */
 export function thresholdAt(thresholds: readonly number[], wanted: number): number {

@@ -1,6 +1,6 @@
 /** Embeddings: questions, colours by a column of their labels, and what is found in these. */
 import type { EmbeddingHeader, EmbeddingList, Metric, NeighbourList, Reduction } from "../server/api";
-import { addressOf, ask } from "../server/client";
+import { addressOf, ask, question, told } from "../server/client";
 import { columnOf, openFrame } from "../server/wire";
 
 export interface Points extends Omit<EmbeddingHeader, "places"> {
@@ -8,14 +8,7 @@ export interface Points extends Omit<EmbeddingHeader, "places"> {
   places: Float32Array;
 }
 
-const encoded = (query: Record<string, string | number>): string =>
-  Object.entries(query)
-    .map(([key, value]) => `${key}=${encodeURIComponent(value)}`)
-    .join("&");
-
-export async function fetchEmbeddings(run: string): Promise<EmbeddingList> {
-  return (await (await ask(`embeddings?${encoded({ run })}`)).json()) as EmbeddingList;
-}
+export const fetchEmbeddings = (run: string): Promise<EmbeddingList> => told("embeddings", { run });
 
 export async function fetchPoints(
   run: string,
@@ -23,27 +16,22 @@ export async function fetchPoints(
   method: Reduction,
   axes: 2 | 3,
 ): Promise<Points> {
-  const frame = await (
-    await ask(`embedding?${encoded({ run, name, method, axes })}`, {}, 120_000)
-  ).arrayBuffer();
+  const asked = question("embedding", { run, name, method, axes });
+  const frame = await (await ask(asked, {}, 120_000)).arrayBuffer();
   const { header, start } = openFrame<EmbeddingHeader>(frame);
   return { ...header, places: columnOf(frame, start, header.places) as Float32Array };
 }
 
-export async function fetchNeighbours(
+export const fetchNeighbours = (
   run: string,
   name: string,
   point: number,
   metric: Metric,
   count: number,
-): Promise<NeighbourList> {
-  return (await (
-    await ask(`neighbours?${encoded({ run, name, point, metric, count })}`)
-  ).json()) as NeighbourList;
-}
+): Promise<NeighbourList> => told("neighbours", { run, name, point, metric, count });
 
 export const spriteAddress = (run: string, name: string): string =>
-  addressOf(`sprite?${encoded({ run, name })}`);
+  addressOf(question("sprite", { run, name }));
 
 /** Tag and step of an embedding that was recorded by step, as `hidden:00000020`. */
 export function tagAndStep(name: string): { tag: string; step: number | null } {

@@ -1,7 +1,7 @@
 /** Profiles that a run took of itself, as the overview shows them. */
 import { px } from "../format/path";
 import type { Capture, CaptureList } from "../server/api";
-import { ask } from "../server/client";
+import { told } from "../server/client";
 import { sentence } from "../runs/findings";
 import type { Change } from "../view/view";
 
@@ -74,10 +74,7 @@ export interface Glance {
   notes: string[];
 }
 
-export async function fetchCaptures(run: string): Promise<CaptureList> {
-  const answer = await ask(`captures?run=${encodeURIComponent(run)}`);
-  return (await answer.json()) as CaptureList;
-}
+export const fetchCaptures = (run: string): Promise<CaptureList> => told("captures", { run });
 
 type Row = Record<string, unknown>;
 

@@ -1,16 +1,13 @@
 /** What changed in a run: the groups of changes that the page shows, and where their charts are. */
 import type { ChangeLog, ChangeLogGroup, Chart } from "../server/api";
-import { ask } from "../server/client";
+import { told } from "../server/client";
 import { escaped } from "./evidence";
 import type { Change } from "../view/view";
 
 /** Steps that are shown before and after a group, at least. */
 const MARGIN = 20;
 
-export async function fetchChanges(run: string): Promise<ChangeLog> {
-  const answer = await ask(`changelog?run=${encodeURIComponent(run)}`);
-  return (await answer.json()) as ChangeLog;
-}
+export const fetchChanges = (run: string): Promise<ChangeLog> => told("changelog", { run });
 
 /** The groups that hold more than changes of side series. */
 export function mainGroups(log: ChangeLog): ChangeLogGroup[] {

@@ -1,7 +1,7 @@
 /** The sweep that the runs shown are, as the server computes it: asked again while they grow. */
 import type { Chart, Sweep, SweepRequest } from "../server/api";
 import type { Reading } from "../series/reading";
-import { messageOf, post } from "../server/client";
+import { messageOf, sent } from "../server/client";
 import type { Family } from "../runs/catalog";
 import { app } from "../state/app.svelte";
 import { runs } from "../state/runs.svelte";
@@ -34,7 +34,7 @@ export class Sweeps {
   async #look(question: string): Promise<void> {
     try {
       const body = JSON.parse(question) as SweepRequest;
-      const answer = (await (await post("sweep", body)).json()) as Sweep;
+      const answer = await sent<Sweep>("sweep", body);
       if (question !== this.#question) return;
       this.answer = answer;
       this.reading = body.reading as Reading;

@@ -22,7 +22,7 @@ import type {
   TreeAnswer,
   WaitsAnswer,
 } from "../server/api";
-import { READING_MS, ask } from "../server/client";
+import { READING_MS, ask, question, told } from "../server/client";
 import { columnOf, openFrame, type Numbers } from "../server/wire";
 
 /** In the order of their numbers in a timeline answer. */
@@ -81,29 +81,23 @@ export interface Spans {
   category: Numbers;
 }
 
-const at = (name: string, query: Record<string, string | number>): string =>
-  `${name}?${Object.entries(query)
-    .map(([key, value]) => `${key}=${encodeURIComponent(value)}`)
-    .join("&")}`;
-
-async function json<T>(path: string): Promise<T> {
-  return (await (await ask(path, {}, READING_MS)).json()) as T;
-}
+/** A profile may have to be read first. */
+const json = <Answer>(name: string, about: Parameters<typeof question>[1] = {}): Promise<Answer> =>
+  told(name, about, READING_MS);
 
 export const fetchProfiles = (): Promise<ProfileList> => json("profiles");
-export const fetchProfile = (path: string): Promise<ProfileSummary> => json(at("profile", { path }));
+export const fetchProfile = (path: string): Promise<ProfileSummary> => json("profile", { path });
 /** How far the first reading of a profile is; answered while that goes on. */
-export const fetchReading = (path: string): Promise<ReadingProgress> => json(at("profile/reading", { path }));
+export const fetchReading = (path: string): Promise<ReadingProgress> => json("profile/reading", { path });
 
-export const fetchOutline = (path: string): Promise<ProfileOutline> => json(at("outline", { path }));
-export const fetchEvent = (path: string, row: number): Promise<ProfileEvent> =>
-  json(at("event", { path, row }));
+export const fetchOutline = (path: string): Promise<ProfileOutline> => json("outline", { path });
+export const fetchEvent = (path: string, row: number): Promise<ProfileEvent> => json("event", { path, row });
 /** Hits from a place among all, or from the first that begins at a time. */
 export const fetchSearch = (
   path: string,
   q: string,
   from: { skip: number } | { start: number },
-): Promise<SearchAnswer> => json(at("search", { path, q, ...from }));
+): Promise<SearchAnswer> => json("search", { path, q, ...from });
 export const fetchTree = (
   path: string,
   view: string,
@@ -111,32 +105,30 @@ export const fetchTree = (
   steps = "",
   byPart = false,
 ): Promise<TreeAnswer> =>
-  json(
-    at("view", { path, view, ...(steps ? { steps } : {}), ...(byPart ? { by: "part" } : {}), ...options }),
-  );
+  json("view", { path, view, ...(steps ? { steps } : {}), ...(byPart ? { by: "part" } : {}), ...options });
 export const fetchKernels = (path: string, steps: string): Promise<KernelAnswer> =>
-  json(at("profile/kernels", { path, steps }));
+  json("profile/kernels", { path, steps });
 /** Critical paths of the chosen steps, each with its longest stretches. */
 export const fetchPath = (path: string, steps: string, pieces: number): Promise<PathAnswer> =>
-  json(at("profile/path", { path, steps, pieces }));
+  json("profile/path", { path, steps, pieces });
 export const fetchOverlap = (path: string, steps: string): Promise<OverlapAnswer> =>
-  json(at("profile/overlap", { path, steps }));
+  json("profile/overlap", { path, steps });
 export const fetchShapes = (path: string, steps: string): Promise<ShapesAnswer> =>
-  json(at("profile/shapes", { path, steps }));
+  json("profile/shapes", { path, steps });
 /** What the profiles or dumps of all ranks tell of their job. */
-export const fetchJob = (path: string): Promise<JobAnswer> => json(at("profile/ranks", { path }));
+export const fetchJob = (path: string): Promise<JobAnswer> => json("profile/ranks", { path });
 export const fetchWaits = (path: string, start: number, end: number): Promise<WaitsAnswer> =>
-  json(at("profile/waits", { path, start: Math.floor(start), end: Math.ceil(end) }));
+  json("profile/waits", { path, start: Math.floor(start), end: Math.ceil(end) });
 export const fetchGaps = (path: string, start: number, end: number): Promise<GapsAnswer> =>
-  json(at("profile/gaps", { path, start: Math.floor(start), end: Math.ceil(end) }));
+  json("profile/gaps", { path, start: Math.floor(start), end: Math.ceil(end) });
 export const fetchMemory = (path: string, steps: string, points: number): Promise<MemoryAnswer> =>
-  json(at("profile/memory", { path, steps, points }));
+  json("profile/memory", { path, steps, points });
 export const fetchHistory = (paths: readonly string[], by: string): Promise<HistoryAnswer> =>
   json(`profile/history?${paths.map((path) => `path=${encodeURIComponent(path)}`).join("&")}&by=${by}`);
 export const fetchDiff = (a: string, b: string, steps_a: string, steps_b: string): Promise<DiffAnswer> =>
-  json(at("profile/diff", { a, b, steps_a, steps_b }));
+  json("profile/diff", { a, b, steps_a, steps_b });
 export const fetchRange = (path: string, start: number, end: number): Promise<RangeAnswer> =>
-  json(at("range", { path, start: Math.floor(start), end: Math.ceil(end) }));
+  json("range", { path, start: Math.floor(start), end: Math.ceil(end) });
 
 export async function fetchSpans(
   path: string,
@@ -146,7 +138,7 @@ export async function fetchSpans(
   lanes: readonly number[],
 ): Promise<Spans> {
   const query = { path, start: Math.floor(start), end: Math.ceil(end), pixels, lanes: lanes.join(",") };
-  const frame = await (await ask(at("timeline", query))).arrayBuffer();
+  const frame = await (await ask(question("timeline", query))).arrayBuffer();
   const { header, start: from } = openFrame<TimelineHeader>(frame);
   const column = (name: string): Numbers => columnOf(frame, from, header.columns[name]!);
   return {
@@ -187,7 +179,7 @@ export async function fetchTracks(
   tracks: readonly number[],
 ): Promise<TracksDrawn> {
   const query = { path, start: Math.floor(start), end: Math.ceil(end), pixels, tracks: tracks.join(",") };
-  const frame = await (await ask(at("tracks", query))).arrayBuffer();
+  const frame = await (await ask(question("tracks", query))).arrayBuffer();
   const { header, start: from } = openFrame<TracksHeader>(frame);
   const of = new Map<number, TrackDrawn>();
   for (const one of header.tracks) {

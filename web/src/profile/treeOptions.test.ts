@@ -1,14 +1,5 @@
 import { describe, expect, it } from "vitest";
-import {
-  ORDERS,
-  PRESETS,
-  changed,
-  optionsOf,
-  orderOfColumn,
-  presetList,
-  presetOf,
-  problemOf,
-} from "./treeOptions";
+import { ORDERS, PRESETS, changed, optionsOf, orderOfColumn, presetOf, problemOf } from "./treeOptions";
 
 describe("options of trees", () => {
   it("are read from the address and changed one by one", () => {
@@ -19,7 +10,7 @@ describe("options of trees", () => {
   });
 
   it("know which preset they are", () => {
-    for (const preset of PRESETS) expect(presetOf(optionsOf(presetList(preset)))).toBe(preset);
+    for (const preset of PRESETS) expect(presetOf(optionsOf(preset.options))).toBe(preset);
     expect(presetOf(optionsOf([]))).toBeNull();
     expect(presetOf(optionsOf(["min_micros:999"]))).toBeNull();
   });

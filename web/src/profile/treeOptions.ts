@@ -60,7 +60,8 @@ export interface Preset {
   name: string;
   /** What it is for. */
   about: string;
-  options: readonly (readonly [string, string])[];
+  /** As they stand in an address. */
+  options: readonly string[];
 }
 
 /** The first three are those that tfprof's Python builder has, under its names. */
@@ -68,69 +69,50 @@ export const PRESETS: readonly Preset[] = [
   {
     name: "time and memory",
     about: "tfprof's time_and_memory",
-    options: [
-      ["max_depth", "10000"],
-      ["min_micros", "1"],
-      ["min_bytes", "1"],
-      ["select", "micros,bytes"],
-    ],
+    options: ["max_depth:10000", "min_micros:1", "min_bytes:1", "select:micros,bytes"],
   },
   {
     name: "float operations",
     about: "tfprof's float_operation",
     options: [
-      ["max_depth", "10000"],
-      ["min_float_ops", "1"],
-      ["order_by", "float_ops"],
-      ["account_displayed_op_only", "true"],
-      ["select", "float_ops"],
+      "max_depth:10000",
+      "min_float_ops:1",
+      "order_by:float_ops",
+      "account_displayed_op_only:true",
+      "select:float_ops",
     ],
   },
   {
     name: "trainable parameters",
     about: "tfprof's trainable_variables_parameter",
     options: [
-      ["max_depth", "10000"],
-      ["order_by", "name"],
-      ["account_type_regexes", "_trainable_variables"],
-      ["account_displayed_op_only", "true"],
-      ["select", "params"],
+      "max_depth:10000",
+      "order_by:name",
+      "account_type_regexes:_trainable_variables",
+      "account_displayed_op_only:true",
+      "select:params",
     ],
   },
-  { name: "over 1 ms", about: "What takes a millisecond or more", options: [["min_micros", "1000"]] },
+  { name: "over 1 ms", about: "What takes a millisecond or more", options: ["min_micros:1000"] },
   {
     name: "device only",
     about: "By the time of the device",
-    options: [
-      ["order_by", "accelerator_micros"],
-      ["min_accelerator_micros", "1"],
-    ],
+    options: ["order_by:accelerator_micros", "min_accelerator_micros:1"],
   },
   {
     name: "host only",
     about: "By self time on the host",
-    options: [
-      ["order_by", "cpu_micros"],
-      ["min_cpu_micros", "1"],
-    ],
+    options: ["order_by:cpu_micros", "min_cpu_micros:1"],
   },
   {
     name: "held at the peak",
     about: "Who held memory at the peak",
-    options: [
-      ["order_by", "peak_bytes"],
-      ["min_peak_bytes", "1"],
-      ["select", "micros,bytes,peak_bytes,residual_bytes"],
-    ],
+    options: ["order_by:peak_bytes", "min_peak_bytes:1", "select:micros,bytes,peak_bytes,residual_bytes"],
   },
   {
     name: "most called",
     about: "By number of calls",
-    options: [
-      ["order_by", "occurrence"],
-      ["min_occurrence", "1"],
-      ["select", "micros,occurrence"],
-    ],
+    options: ["order_by:occurrence", "min_occurrence:1", "select:micros,occurrence"],
   },
 ];
 
@@ -147,17 +129,12 @@ export function changed(list: readonly string[], name: string, value: string): s
   return value === "" ? rest : [...rest, `${name}:${value}`];
 }
 
-export function presetList(preset: Preset): string[] {
-  return preset.options.map(([name, value]) => `${name}:${value}`);
-}
-
 /** The preset that is set, null where the options are none. */
 export function presetOf(options: Options): Preset | null {
+  const isSet = ([name, value]: [string, string]): boolean => options.get(name) === value;
   return (
     PRESETS.find(
-      (preset) =>
-        preset.options.length === options.size &&
-        preset.options.every(([name, value]) => options.get(name) === value),
+      (preset) => preset.options.length === options.size && [...optionsOf(preset.options)].every(isSet),
     ) ?? null
   );
 }

@@ -2,7 +2,7 @@
 import { STAGE, VALUE, isStage, isValue, type RankQuantity } from "../view/view";
 import type { RankFact, RankList, RankSteps, RankSummary, RankedRuns, StageMeans } from "../server/api";
 import { csvRow } from "../chart/export/names";
-import { ask } from "../server/client";
+import { ask, question, told } from "../server/client";
 import { bytesText } from "../format/units";
 import { count, figure, measured, NOTHING } from "../format/number";
 import { columnOf, openFrame, type Numbers } from "../server/wire";
@@ -15,17 +15,11 @@ export interface RankGrid extends Omit<RankSteps, "steps" | "maximum" | "mean" |
   nonfinite: Numbers;
 }
 
-export async function fetchRankedRuns(): Promise<RankedRuns> {
-  return (await (await ask("ranks")).json()) as RankedRuns;
-}
+export const fetchRankedRuns = (): Promise<RankedRuns> => told("ranks");
 
-export async function fetchRanks(run: string): Promise<RankList> {
-  return (await (await ask(`ranks?run=${encodeURIComponent(run)}`)).json()) as RankList;
-}
+export const fetchRanks = (run: string): Promise<RankList> => told("ranks", { run });
 
-export async function fetchStages(run: string): Promise<StageMeans> {
-  return (await (await ask(`ranks/stages?run=${encodeURIComponent(run)}`)).json()) as StageMeans;
-}
+export const fetchStages = (run: string): Promise<StageMeans> => told("ranks/stages", { run });
 
 export async function fetchRankSteps(
   run: string,
@@ -34,13 +28,9 @@ export async function fetchRankSteps(
   attempt: number | null,
   within: [number, number] | null = null,
 ): Promise<RankGrid> {
-  const more =
-    (attempt === null ? "" : `&attempt=${attempt}`) + (within ? `&begin=${within[0]}&end=${within[1]}` : "");
-  const frame = await (
-    await ask(
-      `ranks/steps?run=${encodeURIComponent(run)}&fact=${encodeURIComponent(fact)}&columns=${columns}${more}`,
-    )
-  ).arrayBuffer();
+  const [begin, end] = within ?? [null, null];
+  const asked = question("ranks/steps", { run, fact, columns, attempt, begin, end });
+  const frame = await (await ask(asked)).arrayBuffer();
   const { header, start } = openFrame<RankSteps>(frame);
   const { steps, maximum, mean, count: counts, nonfinite, ...rest } = header;
   return {

@@ -1,6 +1,6 @@
 /** What the page says of a run's findings: one row for each rule, however many layers or ranks it concerns. */
 import type { RunFinding, RunFindings, Severity } from "../server/api";
-import { ask } from "../server/client";
+import { told } from "../server/client";
 import { GAP, count, fixed } from "../format/number";
 
 export interface Row {
@@ -11,10 +11,7 @@ export interface Row {
 
 const TONES: Record<Severity, string> = { high: "bad", medium: "warn", low: "", info: "" };
 
-export async function fetchFindings(run: string): Promise<RunFindings> {
-  const answer = await ask(`findings?run=${encodeURIComponent(run)}`);
-  return (await answer.json()) as RunFindings;
-}
+export const fetchFindings = (run: string): Promise<RunFindings> => told("findings", { run });
 
 /** One row for each rule, in the order of its severest finding. */
 export function rowsOf(found: RunFindings): Row[] {

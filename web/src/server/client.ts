@@ -70,10 +70,27 @@ async function refusal(answer: Response): Promise<Refused> {
   }
 }
 
-export async function fetchChanges(cursor: string | null): Promise<Changes> {
-  const answer = await ask(cursor === null ? "changes" : `changes?cursor=${encodeURIComponent(cursor)}`);
-  return (await answer.json()) as Changes;
+type About = Record<string, string | number | null>;
+
+/** A question and what it is about, as it stands in an address; null is not said. */
+export function question(name: string, about: About): string {
+  const said = Object.entries(about).flatMap(([key, value]) =>
+    value === null ? [] : [`${key}=${encodeURIComponent(value)}`],
+  );
+  return [name, said.join("&")].filter(Boolean).join(name.includes("?") ? "&" : "?");
 }
+
+/** The answer to a question, as the server wrote it. */
+export async function told<Answer>(name: string, about: About = {}, patienceMs?: number): Promise<Answer> {
+  return (await (await ask(question(name, about), {}, patienceMs)).json()) as Answer;
+}
+
+/** What the server says to what is sent. */
+export async function sent<Answer>(path: string, body: unknown, patienceMs?: number): Promise<Answer> {
+  return (await (await post(path, body, patienceMs)).json()) as Answer;
+}
+
+export const fetchChanges = (cursor: string | null): Promise<Changes> => told("changes", { cursor });
 
 export async function post(path: string, body: unknown, patienceMs?: number): Promise<Response> {
   const headers = { "content-type": "application/json" };
@@ -88,10 +105,7 @@ export async function fetchSeries(charts: ChartRequest[]): Promise<DecodedChart[
 }
 
 /** The tags of an expression, or what is wrong with it. */
-export async function checkExpression(text: string): Promise<ExpressionAnswer> {
-  const answer = await ask(`expression?text=${encodeURIComponent(text)}`);
-  return (await answer.json()) as ExpressionAnswer;
-}
+export const checkExpression = (text: string): Promise<ExpressionAnswer> => told("expression", { text });
 
 /** Address of all points of some series, in one file; where another tag is the x axis, with their place on it. */
 export function pointsAddress(

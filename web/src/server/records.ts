@@ -10,24 +10,15 @@ import type {
   TableRows,
 } from "./api";
 import { compileRegex } from "../regex/regex.svelte";
-import { addressOf, ask } from "./client";
+import { addressOf, question, told } from "./client";
 
-const encoded = (query: Record<string, string | number>): string =>
-  Object.entries(query)
-    .map(([key, value]) => `${key}=${encodeURIComponent(value)}`)
-    .join("&");
+export const fetchRecordTags = async (run: string): Promise<RecordTag[]> =>
+  (await told<RecordTags>("records", { run })).tags;
 
-export async function fetchRecordTags(run: string): Promise<RecordTag[]> {
-  return ((await (await ask(`records?${encoded({ run })}`)).json()) as RecordTags).tags;
-}
+export const fetchRecord = (run: string, tag: string, limit: number): Promise<RecordAnswer> =>
+  told("record", { run, tag, limit });
 
-export async function fetchRecord(run: string, tag: string, limit: number): Promise<RecordAnswer> {
-  return (await (await ask(`record?${encoded({ run, tag, limit })}`)).json()) as RecordAnswer;
-}
-
-export async function fetchTables(run: string): Promise<TableList> {
-  return (await (await ask(`tables?${encoded({ run })}`)).json()) as TableList;
-}
+export const fetchTables = (run: string): Promise<TableList> => told("tables", { run });
 
 /** What of a table is asked for: rows that a filter lets pass, in an order, from one place on. */
 export interface TableQuestion {
@@ -48,12 +39,11 @@ function ofRuns(address: string, runs: readonly string[], query: object): string
   const asked = Object.entries(query).filter(
     ([, value]) => value !== undefined && value !== null && value !== "",
   );
-  return `${address}?${named}&${encoded(Object.fromEntries(asked))}`;
+  return question(`${address}?${named}`, Object.fromEntries(asked));
 }
 
-export async function fetchTable({ runs, ...query }: TableQuestion): Promise<TableRows> {
-  return (await (await ask(ofRuns("table", runs, query))).json()) as TableRows;
-}
+export const fetchTable = ({ runs, ...query }: TableQuestion): Promise<TableRows> =>
+  told(ofRuns("table", runs, query));
 
 /** What of a table differs between two runs, or two steps: pairs of rows from one place on. */
 export interface DifferencesQuestion extends Omit<TableQuestion, "where" | "row" | "same"> {
@@ -64,12 +54,8 @@ export interface DifferencesQuestion extends Omit<TableQuestion, "where" | "row"
   same: number;
 }
 
-export async function fetchTableDifferences({
-  runs,
-  ...query
-}: DifferencesQuestion): Promise<TableDifferences> {
-  return (await (await ask(ofRuns("table_differences", runs, query))).json()) as TableDifferences;
-}
+export const fetchTableDifferences = ({ runs, ...query }: DifferencesQuestion): Promise<TableDifferences> =>
+  told(ofRuns("table_differences", runs, query));
 
 /** A value with the writer and the attempt of which its bytes are asked. */
 export interface Kept extends RecordValue {
@@ -87,7 +73,7 @@ export interface History {
 /** Address of the bytes of one value. */
 export function blobAddress(run: string, tag: string, value: Kept, index: number): string {
   const { writer, attempt, at } = value;
-  return addressOf(`blob?${encoded({ run, tag, writer, attempt, at, index })}`);
+  return addressOf(question("blob", { run, tag, writer, attempt, at, index }));
 }
 
 /** Whether a tag matches what was typed: a regex without regard to case, or plain text where it is none. */

@@ -1,6 +1,6 @@
 /** What people say of runs: sent to the server, which tells every page. */
 import type { Described, MeaningChange, RunChange, StepSaid, TrashList, ViewList } from "../server/api";
-import { ask, messageOf, post } from "../server/client";
+import { messageOf, post, sent, told } from "../server/client";
 import { app } from "./app.svelte";
 
 /** Says something of a run; what is left out stays as it is. */
@@ -21,40 +21,28 @@ export async function deleteRun(run: string): Promise<void> {
   app.poke();
 }
 
-export async function trash(): Promise<TrashList> {
-  return (await (await ask("trash")).json()) as TrashList;
-}
+export const trash = (): Promise<TrashList> => told("trash");
 
 export async function restoreRun(id: string): Promise<TrashList> {
-  const left = (await (await post("trash/restore", { id })).json()) as TrashList;
+  const left = await sent<TrashList>("trash/restore", { id });
   app.poke();
   return left;
 }
 
-export async function emptyTrash(id: string): Promise<TrashList> {
-  return (await (await post("trash/empty", { id })).json()) as TrashList;
-}
+export const emptyTrash = (id: string): Promise<TrashList> => sent("trash/empty", { id });
 
-export async function savedViews(): Promise<ViewList> {
-  return (await (await ask("views")).json()) as ViewList;
-}
+export const savedViews = (): Promise<ViewList> => told("views");
 
-export async function saveView(name: string, hash: string): Promise<ViewList> {
-  return (await (await post("views/save", { name, hash })).json()) as ViewList;
-}
+export const saveView = (name: string, hash: string): Promise<ViewList> => sent("views/save", { name, hash });
 
-export async function forgetView(name: string): Promise<ViewList> {
-  return (await (await post("views/forget", { name })).json()) as ViewList;
-}
+export const forgetView = (name: string): Promise<ViewList> => sent("views/forget", { name });
 
 /** The meaning of a tag, and the evidence for it. */
-export async function meaningOf(tag: string): Promise<Described> {
-  return (await (await ask(`meaning?tag=${encodeURIComponent(tag)}`)).json()) as Described;
-}
+export const meaningOf = (tag: string): Promise<Described> => told("meaning", { tag });
 
 /** Corrects the meaning of a tag; facts that are left out stay, null is what the name says. */
 export async function correctMeaning(change: MeaningChange): Promise<Described> {
-  const meaning = (await (await post("meaning/correct", change)).json()) as Described;
+  const meaning = await sent<Described>("meaning/correct", change);
   app.poke();
   return meaning;
 }

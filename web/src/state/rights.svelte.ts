@@ -1,6 +1,6 @@
 /** What the one who looks may do: with a link for sharing, or a server that only reads, nothing is offered that it refuses. */
 import type { AccessFacts } from "../server/api";
-import { ask } from "../server/client";
+import { told } from "../server/client";
 
 const RETRY_MS = 5000;
 
@@ -10,7 +10,7 @@ class Rights {
 
   async look(): Promise<void> {
     try {
-      this.changes = ((await (await ask("access")).json()) as AccessFacts).changes;
+      this.changes = (await told<AccessFacts>("access")).changes;
     } catch {
       setTimeout(() => void this.look(), RETRY_MS);
     }

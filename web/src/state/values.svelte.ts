@@ -2,7 +2,7 @@
 import { SvelteMap } from "svelte/reactivity";
 import type { MetricValues, Reading } from "../server/api";
 import { Asking } from "../server/asking";
-import { ask } from "../server/client";
+import { question as addressed, told } from "../server/client";
 
 /** Between two questions about runs that grow. */
 const REST_MS = 1_000;
@@ -33,13 +33,13 @@ class Values {
   }
 
   async #look(question: string): Promise<void> {
-    const { title, evaluated, values } = (await (await ask(question)).json()) as MetricValues;
+    const { title, evaluated, values } = await told<MetricValues>(question);
     const byRun = new Map(Object.entries(values).map(([run, value]) => [run, Number(value)]));
     this.#answers.set(question, { title, evaluated, byRun });
   }
 }
 
 const questionOf = (metric: string, reading: Reading, step: number): string =>
-  `values?metric=${encodeURIComponent(metric)}&reading=${reading}${reading === "step" ? `&step=${step}` : ""}`;
+  addressed("values", { metric, reading, step: reading === "step" ? step : null });
 
 export const values = new Values();
