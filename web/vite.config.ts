@@ -11,7 +11,7 @@ const CHARTS = {
 };
 const JUDGED = {
   name: "judged",
-  test: /\/src\/(overview\/(BlameBar\.svelte|judged|captured|near|evidence)|annotations\/RunMenu|chart\/export\/ExportMenu|runs\/findings|ranks\/ranks)/,
+  test: /\/src\/(overview\/(BlameBar\.svelte|judged|captured|near|evidence)|annotations\/RunMenu|chart\/export\/(ExportMenu|csv)|runs\/findings|ranks\/ranks)/,
 };
 
 // The page is served under any prefix, so every address in it is relative. The server's content security policy

@@ -2,7 +2,8 @@
 import type { XAxis } from "../server/api";
 import { pointsAddress } from "../server/client";
 import { valueAt, type SideLine } from "../runs/sidelines";
-import { csvOf, fileName, type Cell } from "../chart/export/names";
+import { csvOf, type Cell } from "../chart/export/csv";
+import { fileName } from "../chart/export/names";
 import type { TableData } from "../chart/export/rows";
 
 const X_NAMES: Record<XAxis, string> = {

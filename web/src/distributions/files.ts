@@ -1,6 +1,6 @@
 /** Histograms as tables: every bucket as it was recorded. */
 import { fetchRecord } from "../server/records";
-import { csvRow } from "../chart/export/names";
+import { csvRow } from "../chart/export/csv";
 
 /** The most that the server answers at once. */
 const MOST_RECORDS = 20_000;

@@ -1,7 +1,7 @@
 /** The graph as tables. */
 import type { Model, Scope } from "./model";
 import { sizesText } from "./model";
-import { csvOf } from "../chart/export/names";
+import { csvOf } from "../chart/export/csv";
 
 function below(model: Model, scope: Scope): Scope[] {
   let end = scope.at + 1;

@@ -4,7 +4,7 @@ import type { Family } from "../runs/catalog";
 import { flatten } from "../runs/config";
 import type { Dimension } from "./dimensions";
 import { elapsed } from "../runs/state";
-import { csvOf, type Cell } from "../chart/export/names";
+import { csvOf, type Cell } from "../chart/export/csv";
 
 const named = (label: string, unit: string | null): string => (unit ? `${label} [${unit}]` : label);
 

@@ -3,7 +3,7 @@ import { CATEGORIES, type Spans, type TracksDrawn } from "./questions";
 import { preciseText } from "../format/units";
 import { tickStep } from "../format/ticks";
 import { SHADES, colourOf, dimmed, drawSpans, fitting, inkOn, shadeOf, shadesOf, type Shades } from "./spans";
-import { parseColour, rgba } from "../theme/colour";
+import { parseColour, rgba } from "../theme/pixels";
 import type { StepWindow } from "../server/api";
 import { paintArrows, type Arrow } from "./arrows";
 import { trackAt, type Layout } from "./layout";

@@ -4,7 +4,7 @@ import { percent } from "../format/number";
 import { nsText } from "../format/units";
 import { tickStep } from "../format/ticks";
 import { drawSpans, inkOn, shadeOf, shadesOf, spanAt } from "./spans";
-import { parseColour, rgba } from "../theme/colour";
+import { parseColour, rgba } from "../theme/pixels";
 
 const spans = (
   rows: [lane: number, depth: number, start: number, end: number, category: number][],

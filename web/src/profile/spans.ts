@@ -1,6 +1,6 @@
 /** Spans as pixels: lanes are runs of one colour, so a row of pixels is filled once and copied down its track. */
 import type { Spans } from "./questions";
-import { parseColour, rgba } from "../theme/colour";
+import { parseColour, rgba } from "../theme/pixels";
 
 /** Where a track of a lane is drawn. */
 export interface Track {

@@ -2,7 +2,8 @@
 import type { ProfileOutline } from "../server/api";
 import { addressOf } from "../server/client";
 import { fetchTracks, type TracksDrawn } from "./questions";
-import { csvOf, fileName, type Cell } from "../chart/export/names";
+import { csvOf, type Cell } from "../chart/export/csv";
+import { fileName } from "../chart/export/names";
 import type { TableData } from "../chart/export/rows";
 
 /** As many stretches of a level as the server tells apart at once. */

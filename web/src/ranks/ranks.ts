@@ -1,7 +1,7 @@
 /** Ranks of a run: questions, and which of them stands apart. */
 import { STAGE, VALUE, isStage, isValue, type RankQuantity } from "../view/view";
 import type { RankFact, RankList, RankSteps, RankSummary, RankedRuns, StageMeans } from "../server/api";
-import { csvRow } from "../chart/export/names";
+import { csvRow } from "../chart/export/csv";
 import { ask, question, told } from "../server/client";
 import { bytesText } from "../format/units";
 import { count, figure, measured, NOTHING } from "../format/number";

@@ -67,8 +67,3 @@ export function bestOf(lines: readonly DrawLine[], lower: boolean): number | nul
   }
   return best;
 }
-
-/** A cell as a number for an axis; null: it is none. */
-export function numberOf(cell: number | string | null): number | null {
-  return typeof cell === "number" && Number.isFinite(cell) ? cell : null;
-}

@@ -1,16 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { readFileSync } from "node:fs";
-import {
-  COLOURS,
-  GREY,
-  SLOTS,
-  assignSlots,
-  cividis,
-  cividisPixels,
-  placesOf,
-  slotStroke,
-  strokesByValue,
-} from "./colour";
+import { COLOURS, GREY, SLOTS, assignSlots, cividis, placesOf, slotStroke, strokesByValue } from "./colour";
+import { cividisPixels } from "./pixels";
 
 const names = (count: number): string[] => Array.from({ length: count }, (_, at) => `run${at}`);
 

@@ -99,34 +99,22 @@ function rgb(hex: string): [number, number, number] {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)) as [number, number, number];
 }
 
+/** A place of cividis, of 0 to 1, between the two that are known beside it. */
+export function cividisAt(share: number): [number, number, number] {
+  const place = share * (CIVIDIS.length - 1);
+  const low = CIVIDIS[Math.floor(place)]!;
+  const high = CIVIDIS[Math.min(CIVIDIS.length - 1, Math.floor(place) + 1)]!;
+  const mixed = low.map((value, at) => Math.round(value + (high[at]! - value) * (place - Math.floor(place))));
+  return mixed as [number, number, number];
+}
+
 /** Cividis, its part that stands out from the page: the dark end on light, the bright end on dark.
  *
  * @param share: 0 to 1.
  */
 export function cividis(share: number, dark: boolean): string {
-  const place = (dark ? 0.35 + 0.65 * share : 0.58 * share) * (CIVIDIS.length - 1);
-  const low = CIVIDIS[Math.floor(place)]!;
-  const high = CIVIDIS[Math.min(CIVIDIS.length - 1, Math.floor(place) + 1)]!;
-  const part = place - Math.floor(place);
-  const mixed = low.map((value, at) => Math.round(value + (high[at]! - value) * part));
+  const mixed = cividisAt(dark ? 0.35 + 0.65 * share : 0.58 * share);
   return `#${mixed.map((value) => value.toString(16).padStart(2, "0")).join("")}`;
-}
-
-/** Where of cividis a cell of a density map is drawn, of 0 to 1: one value (share 0) is told from the page in either theme. */
-export const densityPlace = (share: number, dark: boolean): number =>
-  dark ? 0.42 + 0.58 * share : 0.58 * (1 - share);
-
-/** All of cividis in 256 steps as little-endian RGBA, for pictures that cover their whole area. */
-export function cividisPixels(): Uint32Array {
-  return Uint32Array.from({ length: 256 }, (_, at) => {
-    const place = (at / 255) * (CIVIDIS.length - 1);
-    const low = CIVIDIS[Math.floor(place)]!;
-    const high = CIVIDIS[Math.min(CIVIDIS.length - 1, Math.floor(place) + 1)]!;
-    const [red, green, blue] = low.map((value, channel) =>
-      Math.round(value + (high[channel]! - value) * (place - Math.floor(place))),
-    );
-    return ((255 << 24) | (blue! << 16) | (green! << 8) | red!) >>> 0;
-  });
 }
 
 /** Strokes of runs by a config value: a scale for more than two numbers, series colours otherwise. */
@@ -145,18 +133,4 @@ export function strokesByValue(
       return [name, { series: 0, colour: cividis(place / (distinct.length - 1), dark) }];
     }),
   );
-}
-
-/** Red, green and blue of a colour written as `#rgb` or `#rrggbb`. */
-export function parseColour(text: string): [number, number, number] {
-  const digits = text.trim().replace("#", "");
-  const value = Number.parseInt(
-    digits.length === 3 ? [...digits].map((one) => one + one).join("") : digits,
-    16,
-  );
-  return [(value >> 16) & 255, (value >> 8) & 255, value & 255];
-}
-
-export function rgba([red, green, blue]: readonly [number, number, number]): number {
-  return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }

@@ -4,7 +4,8 @@ import { describe, expect, it } from "vitest";
 import { paintLines } from "../chart/paint";
 import type { ChartModel, Placing, StyledLine } from "../chart/model";
 import { lineOf } from "../runs/fixtures";
-import { cividis, cividisPixels, densityPlace } from "./colour";
+import { cividis } from "./colour";
+import { cividisPixels, densityPlace } from "./pixels";
 import type { Palette } from "./palette";
 
 const [light, dark] = readFileSync("src/tokens.css", "utf8").split(':root[data-theme="dark"]') as [

@@ -282,7 +282,10 @@ def _sweep(desk: Desk, metric: str, query: str) -> Answer:
     bad = sum(row.bad for row in sweep.rows)
     counts = f"{counted(len(sweep.rows), 'configuration')} of {counted(sweep.runs, 'run')}"
     lines = [f"{counts} by the newest {sweep.tag}" + (f"; {counted(bad, 'run')} not finite" if bad else "")]
-    lines += [f"{key} is a seed: {why}; runs that differ in it alone are averaged" for key, why in sweep.seeds.items()]
+    lines += [
+        f"{key} is a seed: {why}; runs that differ in it alone are averaged"
+        for key, why in sweep.seeds.items()
+    ]
     lines.append(sweep.standing)
     telling = [one for one in sweep.settings if one.told]
     for one in telling[:4]:

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { csvOf, csvRow, fileName, recordsCsv } from "./names";
+import { csvOf, csvRow, recordsCsv } from "./csv";
+import { fileName } from "./names";
 import { wrapped } from "./save";
 import { escapeXml, readFont, safeColour, SvgSurface } from "./svg";
 

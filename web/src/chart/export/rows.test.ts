@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { csvOf } from "./names";
+import { csvOf } from "./csv";
 import { cellText, parsedCsv, rowsOf } from "./rows";
 
 describe("a table that a chart saves", () => {
