@@ -1,7 +1,6 @@
 /** The state of a run in words. */
 import type { RunSummary, State } from "../server/api";
 import { count } from "../format/number";
-import { age, clock } from "../format/time";
 
 export type Tone = "" | "ok" | "warn" | "bad";
 
@@ -44,18 +43,6 @@ export function elapsed(run: RunSummary, now: number): number | null {
   if (run.started === null) return null;
   const end = run.state === "running" ? Math.max(now, run.updated ?? 0) : run.updated;
   return end === null ? null : Math.max(0, end - run.started);
-}
-
-/** What is known beside the state: since when, how old, which attempt. */
-export function stateNotes(run: RunSummary, now: number): string[] {
-  const notes: string[] = [];
-  if (run.started !== null) notes.push(`since ${clock(run.started, now)}`);
-  const rest = [
-    run.state !== "running" && run.updated !== null ? `last write ${age(now - run.updated)} ago` : "",
-    run.attempts > 1 ? `attempt ${count(run.attempts)}` : "",
-  ];
-  notes.push(rest.filter(Boolean).join(", "));
-  return notes;
 }
 
 /** Share of the steps that is done, 0 to 1; steps are numbered from 0, so the last of 1,000 is 999. */
