@@ -283,7 +283,7 @@ def _sweep(desk: Desk, metric: str, query: str) -> Answer:
     counts = f"{counted(len(sweep.rows), 'configuration')} of {counted(sweep.runs, 'run')}"
     lines = [f"{counts} by the newest {sweep.tag}" + (f"; {counted(bad, 'run')} not finite" if bad else "")]
     lines += [
-        f"{key} is a seed: {why}; runs that differ in it alone are averaged"
+        f"{key} counts as a seed: {why}; runs that differ in it alone are averaged"
         for key, why in sweep.seeds.items()
     ]
     lines.append(sweep.standing)
