@@ -128,7 +128,7 @@ QUESTIONS = {
     "inputs that is then summed, einsum or a matrix product needs no such intermediate; several in a row "
     "pass over memory once if compiled",
 }
-"""What is cheaper in some programs, by operations; a profile does not show whether in its own."""
+"""Changes that make an operation cheaper in some programs; a profile does not show in which."""
 _AROUND_NAME = re.compile(r"^aten::_?|(?:_backward|_for_cpu|_)+$|[._]\d+$")
 
 
