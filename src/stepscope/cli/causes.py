@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from collections.abc import Iterable, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 
 from stepscope.health.finding import Finding
 from stepscope.serve.findings import in_profile
-from stepscope.store.captures import beside, newest_of_run, summary_of
+from stepscope.store.captures import newest_of_run, summary_of
 
 LOOK_SECS = 0.05
 """How often it is looked for an analysis that is awaited."""
@@ -73,11 +72,11 @@ def causes_of(directory: Path, *, patience_s: float = 0.0) -> Causes | None:
         directory: Of the run.
         patience_s: How long to wait for that process.
     """
-    path, _ = newest_of_run(str(directory))
-    if path == str(directory):
+    newest, _ = newest_of_run(directory)
+    if newest is None:
         return None
-    name = os.path.relpath(path, directory)
-    facts = next(facts for facts in beside(directory) if facts.get("path") == name)
+    facts = newest.facts
+    path = str(directory / facts["path"])
     until = time.monotonic() + patience_s
     while (summary := summary_of(facts, directory)) is None and time.monotonic() < until:
         time.sleep(LOOK_SECS)

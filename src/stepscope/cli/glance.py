@@ -27,7 +27,10 @@ def run(arguments: argparse.Namespace) -> int:
     from stepscope.cli.source import open_source
     from stepscope.store.captures import newest_of_run
 
-    path, which = newest_of_run(arguments.path)
+    path = arguments.path
+    newest, which = newest_of_run(Path(path))
+    if newest is not None:
+        path = str(Path(path, newest.facts["path"]))
     facts = glance(facts_of(open_source(path, cache=arguments.cache)))
     if which:
         facts["profile"] = path

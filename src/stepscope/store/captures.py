@@ -109,28 +109,29 @@ def beside(directory: Path) -> list[dict[str, Any]]:
     ]
 
 
-def newest_of_run(path: str) -> tuple[str, str]:
-    """Return the newest profile of a run's directory and a note that says so; any other path as it is.
+def newest_of_run(directory: Path) -> tuple[Capture | None, str]:
+    """Return the newest profile of a run, None if it has none, and a note that says which it is.
 
     If several ranks captured the same step, it is the lowest rank's.
+
+    Args:
+        directory: Of the run.
     """
-    directory = Path(path)
-    if not (directory / FOLDER).is_dir():
-        return path, ""
     made = [
         Capture(facts)
         for facts in beside(directory)
         if isinstance(facts.get("path"), str) and still_there(facts, directory)
     ]
     if not made:
-        return path, ""
+        return None, ""
     last = max(made, key=lambda capture: capture.order)
     same = [capture for capture in made if _together(capture, last)]
-    chosen = min(same, key=lambda capture: capture.order[1]).facts["path"]
+    chosen = min(same, key=lambda capture: capture.order[1])
     others = len(same) - 1
-    which = f"showing {chosen}" + f", the newest of {len(made)} profiles of the run" * (len(made) > 1)
+    which = f"showing {chosen.facts['path']}"
+    which += f", the newest of {len(made)} profiles of the run" * (len(made) > 1)
     which += f"; {others} other rank{'s' * (others > 1)} captured the same steps" * (others > 0)
-    return str(directory / chosen), which
+    return chosen, which
 
 
 def _together(one: Capture, other: Capture) -> bool:
