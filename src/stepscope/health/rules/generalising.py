@@ -214,7 +214,8 @@ class EvaluationUnlike(Row):
                     f"it was {number(facts.first)} at first and is {number(facts.level)}; "
                     f"{other.stream.tag} came to {number(best)}"
                 )
-                return Seen(text, {"first": facts.first, "other": best}, facts.first_step)
+                # A set of another kind, such as one from elsewhere, may be meant to be harder.
+                return Seen(text, {"first": facts.first, "other": best}, facts.first_step, "low")
             unlike = 1 - best > max(10 * (1 - facts.first), self.limits["gained"])
             if other.stream.split != "eval" and facts.first >= 0.99 and unlike:
                 text = (
