@@ -100,13 +100,19 @@ class Candidates:
 
     def __init__(self, jax: ModuleType) -> None:
         self.loop = Loop(process)
-        self.leaves = jax.tree_util.tree_leaves
+        self._leaves = jax.tree_util.tree_leaves
         self.tracer = jax.core.Tracer
         self.inside: Followed | None = None
         self.loops = 0
         self.differentiates = False
         self.leader: Followed | None = None
         self._known: dict[object, Followed] = {}
+
+    def leaves(self, tree: Any) -> list[Any]:
+        """Return the leaves of a tree; none of one that JAX cannot take apart, which it will say itself."""
+        with suppress(Exception):
+            return self._leaves(tree)  # type: ignore[no-any-return]
+        return []
 
     def traced(self, inputs: Any) -> bool:
         """Return whether a call is part of another that is not followed, such as one of ``vmap``."""
