@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from stepscope.integrations.guard import report_raised
+from stepscope.integrations.guard import SelfEnding
 from stepscope.integrations.torch.parameters import clean
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.protocol import Hook
@@ -18,10 +18,8 @@ from stepscope.record.protocol import Hook
 if TYPE_CHECKING:
     from stepscope.record import Run
 
-MAX_FAILURES = 3
 
-
-class UpdateScaleHook(Hook):
+class UpdateScaleHook(SelfEnding, Hook):
     """Records weights and updates of matrices in the operator norm between root mean squares.
 
     For a matrix with n outputs and m inputs this is sigma_max √(m / n): how much larger than its input an
@@ -42,6 +40,8 @@ class UpdateScaleHook(Hook):
         iterations: Number of power iterations.
     """
 
+    what = "operator norms"
+
     def __init__(
         self, model: nn.Module, optimizer: Optimizer, *, every_n_steps: int = 200, iterations: int = 8
     ) -> None:
@@ -51,7 +51,7 @@ class UpdateScaleHook(Hook):
         self._before: dict[str, Tensor] = {}
         self._vectors: dict[str, Tensor] = {}
         self._handles: list[Any] = []
-        self._count, self._failures = -1, 0
+        self._count = -1
         self._run: Run
 
     def begin(self, run: Run) -> None:
@@ -65,24 +65,25 @@ class UpdateScaleHook(Hook):
 
     def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Take the hooks off."""
+        self.remove()
+
+    def remove(self) -> None:
+        """Measure no more."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
     def _keep(self, *_: object) -> None:
         self._count += 1
-        if self._count % self._every == 0 and self._failures < MAX_FAILURES:
+        if self._count % self._every == 0:
             self._before = {name: weight.detach().clone() for name, (weight, _) in self._matrices.items()}
 
     def _measure(self, *_: object) -> None:
         before, self._before = self._before, {}
         if not before:
             return
-        try:
+        with self._guarded():
             self._run.cost.call(self._record, before)
-        except Exception as raised:  # noqa: BLE001  parameters of any kind
-            self._failures += 1
-            report_raised(self._run, "UpdateScaleHook", raised)
 
     def _record(self, before: dict[str, Tensor]) -> None:
         norms: dict[str, Any] = {}

@@ -85,3 +85,26 @@ def test_a_layer_of_another_learning_rate_is_told_with_what_is_expected(tmp_path
 @pytest.mark.parametrize("rates", [[1e-3] * 5, [1e-3, 1e-3, 1e-4, 1e-3, 1e-2]])
 def test_layers_of_like_scales_are_not(tmp_path, rates):
     assert train(tmp_path, rates) == []
+
+
+def test_a_measurement_that_fails_again_and_again_is_switched_off(tmp_path, monkeypatch):
+    monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
+    model, calls = nn.Linear(3, 3), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    hook = UpdateScaleHook(model, optimizer, every_n_steps=1)
+
+    def broken(before):
+        calls.append(before)
+        raise RuntimeError("no such kernel")
+
+    monkeypatch.setattr(hook, "_record", broken)
+
+    def train():
+        with ss.Run(tmp_path, hooks=[hook]) as run:
+            for _ in run.steps(range(6)):
+                model(torch.ones(1, 3)).sum().backward()
+                optimizer.step()
+
+    with pytest.warns(RuntimeWarning, match="operator norms: RuntimeError: no such kernel; the training"):
+        train()
+    assert len(calls) == 3
