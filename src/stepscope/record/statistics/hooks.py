@@ -477,7 +477,8 @@ def totals(moments: Mapping[str, Array], name: str = "") -> dict[str, float]:
     norms = {kind: total_norm(moments[kind]) for kind in kinds}
     numbers = {f"{kind}/{name}norm": norm for kind, norm in norms.items()}
     if len(norms) == 2 and norms["weights"] > 0:
-        numbers[f"updates/{name}weight_ratio"] = norms["updates"] / norms["weights"]
+        ratio = f"{name}weight_ratio"
+        numbers[f"updates/{ratio}"] = norms["updates"] / norms["weights"]
     return numbers
 
 
