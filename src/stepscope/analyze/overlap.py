@@ -177,7 +177,7 @@ def _measure(trace: Trace, device: DeviceRows, steps: list[tuple[int, int, int]]
         "exposed_communication_ns": communication.minus(compute),
         "exposed_copy_ns": copy.minus(compute.union(communication)),
     }  # fmt: skip
-    _, starts, ends = np.array(steps, np.int64).T
+    _, starts, ends = np.array(steps, np.int64).reshape(-1, 3).T  # there may be none
     spent = {name: spans.within(starts, ends).tolist() for name, spans in parts.items()}
     return [
         Overlap(

@@ -5,8 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+from stepscope.analyze.options import ViewOptions
+from stepscope.analyze.overlap import overlap_by_step
 from stepscope.analyze.views import Answer, view
+from stepscope.errors import UsageError
 from stepscope.trace.model import Kind, Trace
 from stepscope.trace.names import Paths
 
@@ -36,3 +40,24 @@ def test_code_counts_device_work_where_it_was_launched(make: SimpleNamespace) ->
         ("(all)", 0), ("(nothing recorded)", 1), ("train.py(3): main", 1), ("model.py(9): forward", 2),
     ]  # fmt: skip
     assert values(answer, "device_total_ns")["train.py(3): main"] == 70
+
+
+def test_a_rank_without_steps_is_no_step_of_another(make: SimpleNamespace) -> None:
+    event = make.event
+    trace = make.build(
+        [
+            event("step", Kind.STEP, 0, 40, step=0),
+            event("mm", Kind.HOST_OP, 0, 30),
+            event("alone", Kind.HOST_OP, 0, 1, rank=1),
+        ]
+    )
+    for step in (-1, 0):
+        answer = view("graph", trace, ViewOptions(step=step))
+        assert answer.tree.total["step_ns"][0] == 40
+    with pytest.raises(UsageError, match="step 1 was not profiled"):
+        view("graph", trace, ViewOptions(step=1))
+
+
+def test_a_device_that_did_nothing_for_any_time_has_no_window(make: SimpleNamespace) -> None:
+    work = make.event("gemm", Kind.KERNEL, 0, 0, lane="gpu", device=0, stream=1)
+    assert overlap_by_step(make.build([work])) == ()

@@ -216,22 +216,18 @@ def _windows_of(trace: Trace, every: Windows, marked: Ints) -> Ints:
 
     Several recordings of a rank may number their steps alike: then it is the last that had begun.
     """
-    ranks, rank = numbered(trace.rank[marked])
-    pairs, pair = numbered(trace.step[marked].astype(np.int64) * len(ranks) + rank)
-    order = np.lexsort((every.start_ns, every.number, every.rank))
-    known = every.rank[order] << _RANK | every.number[order]
-    wanted = ranks[pairs % len(ranks)] << _RANK | pairs // len(ranks)
-    first = np.searchsorted(known, wanted)
-    last = np.searchsorted(known, wanted, side="right") - 1
+    _, number = numbered(np.concatenate([every.number, trace.step[marked]]))
+    ranks, rank = numbered(np.concatenate([every.rank, trace.rank[marked]]))
+    key = number.astype(np.int64) * len(ranks) + rank
+    known, (pairs, pair) = key[: len(every)], numbered(key[len(every) :])
+    order = np.lexsort((every.start_ns, known))
+    first = np.searchsorted(known[order], pairs)
+    last = np.searchsorted(known[order], pairs, side="right") - 1
     at, until = first[pair], last[pair]
     for _ in range(int((last - first).max(initial=0))):
         later = np.minimum(at + 1, np.maximum(until, at))
         at = np.where(every.start_ns[order[later]] <= trace.start_ns[marked], later, at)
     return np.where(at <= until, np.append(order, -1)[at], -1)
-
-
-_RANK = 40
-"""Bits of a step's number in a key of rank and number."""
 
 
 def _listed(numbers: Ints) -> str:
