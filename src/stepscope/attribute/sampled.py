@@ -425,11 +425,12 @@ class Sampled:
             line: The line.
             calls: The function that it called.
         """
-        # Captures may spell a line in several ways, each of which has the same objects.
-        keys = dict.fromkeys(
-            f"{text.partition('): ')[0]})" for text in self.samples.frames if self.line_of(text) == line
-        )
-        objects = list(dict.fromkeys(one for key in keys for one in self.samples.made.get(key, ())))
+        objects = [
+            one
+            for text in self.samples.frames
+            if self.line_of(text) == line
+            for one in self.samples.made.get(f"{text.partition('): ')[0]})", ())
+        ]
         return [one for one in objects if one.name in (calls, calls.rpartition(".")[0])] or objects
 
     def line_of(self, frame: str) -> SourceLine | None:

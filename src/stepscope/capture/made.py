@@ -33,7 +33,7 @@ def made(places: Iterable[tuple[str, int]]) -> dict[str, list[Made]]:
         places: Files of the program and numbers of lines.
     """
     lines: dict[str, list[Made]] = {}
-    for file, line in places:
+    for file, line in dict.fromkeys(places):  # stacks stand at several instructions of a line
         if (source := _source(file)) is None:
             continue
         for name in source.called(line):

@@ -80,3 +80,10 @@ def test_a_file_that_has_gone_or_is_no_python_tells_nothing(tmp_path: Path) -> N
     other = tmp_path / "other.py"
     other.write_text("for in")
     assert made([(str(other), 1), (str(tmp_path / "gone.py"), 1)]) == {}
+
+
+def test_a_line_at_which_stacks_stand_several_times_is_told_once(tmp_path):
+    file = tmp_path / "train.py"
+    file.write_text("model = build()\nmodel(rows); model.eval()\n")
+    [[name, _, _]] = made([(str(file), 2), (str(file), 2)])[f"{file}(2)"]
+    assert name == "model"
