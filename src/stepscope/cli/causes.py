@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from stepscope.serve.findings import in_profile
 from stepscope.store.captures import newest_of_run, summary_of
 
 LOOK_SECS = 0.05
-"""How often it is looked for an analysis that is awaited."""
+"""Pause between two looks for an analysis that is awaited."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class Causes:
     path: str
     found: Sequence[Cause] = ()
     lacking: str = ""
-    advice: Sequence[dict[str, Any]] = field(default=())
+    advice: Sequence[dict[str, Any]] = ()
 
     @property
     def lines(self) -> list[str]:
         """The findings for people, and the command that shows more."""
         see = f"see: stepscope advise {shlex.quote(self.path)} -v"
         if not self.found:
-            return [f"profile: {self.lacking}", f"       {see}"]
+            return [f"the causes: {self.lacking}", f"       {see}"]
         lines = []
         for cause in self.found:
             place = "".join(f"{line} · " for line in cause.stack)
@@ -81,7 +81,7 @@ def causes_of(directory: Path, *, patience_s: float = 0.0) -> Causes | None:
     while (summary := summary_of(facts, directory)) is None and time.monotonic() < until:
         time.sleep(LOOK_SECS)
     if summary is None:
-        return Causes(path, lacking="it is not analysed yet")
+        return Causes(path, lacking="the profile is not analysed yet")
     advice = [finding for finding in summary.get("advice") or () if isinstance(finding, dict)]
     found = [
         Cause(
@@ -94,7 +94,7 @@ def causes_of(directory: Path, *, patience_s: float = 0.0) -> Causes | None:
         for finding in advice
         if finding.get("gain_ratio") is not None or finding.get("severity") != "info"
     ]
-    lacking = "" if found else str(summary.get("verdict") or "it names no cause")
+    lacking = "" if found else str(summary.get("verdict") or "the profile names none")
     return Causes(path, found, lacking, advice)
 
 

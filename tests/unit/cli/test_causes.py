@@ -70,10 +70,10 @@ def test_advice_on_a_run_ends_with_that_of_its_newest_profile(run, capsys):
 def test_a_profile_without_a_cause_or_an_analysis_says_so(run, capsys):
     assert json.loads(told(capsys, run, "--json"))["runs"][0]["profile"] is None
     captured(run, [NOTE])
-    assert "profile: no known cause above 3 %\n" in told(capsys, run)
+    assert "the causes: no known cause above 3 %\n" in told(capsys, run)
     captured(run, step=90)
-    assert "profile: it is not analysed yet\n" in told(capsys, run)
-    assert "profile" not in told(capsys, run, "--attempt", "1")
+    assert "the causes: the profile is not analysed yet\n" in told(capsys, run)
+    assert "causes" not in told(capsys, run, "--attempt", "1")
 
 
 @pytest.mark.parametrize(
