@@ -554,7 +554,7 @@ class Overfitting(Row):
     The best evaluation is the least median of three in a row, so that a lucky one does not count.
 
     Formula: the last 5 evaluations exceed the best by more than rise, noise, what was undone and 3 % of
-        what was learnt, by a trend (p < 1e-3), as the training loss fell likewise; or 4 in a row by half
+        what was learnt, by a trend (p < 1e-3), as the training loss fell or halved; or 4 in a row by half
     Fires: at the seventh evaluation or so after the best, from the eighth on; at the fourth or fifth
         after the best where it rose by much
     Chance: below 1e-3 a run, from noise without memory (p at its smallest, z 4)
@@ -601,7 +601,10 @@ class Overfitting(Row):
             middle = middle_of_three(values, best)
             rise = int(steps[best]), int(steps[middle]), float(values[middle]), before
             enough = len(values) >= MIN_POINTS and len(values) - 2 - best >= SINCE
-            if not (enough and self._rose(values, trains, middles, best, after)):
+            rose = enough and self._rose(values, middles, best, after)
+            # A training loss that stays moves up and down by its noise: nothing was fitted more closely. One
+            # that falls by steps, as with epochs, has few levels and no trend.
+            if not (rose and (halved(before, after) or rise_chance(-trains[best:][-64:]) < CHANCE)):
                 best, now, after = int(np.argmin(values)), float(values[-1]), float(trains[-1])
                 rise = int(steps[best]), int(steps[best]), float(values[best]), float(trains[best])
                 if not self._in_a_row(values, best, rise[3], after):
@@ -626,22 +629,22 @@ class Overfitting(Row):
             return False
         lost = (LOST if after < SINCE else LEARNT) * (float(values[:3].max()) - least)
         rise = max(LARGE * abs(least), lost, self.limits["z"] * curve_noise(values))
-        learnt = now < before - (1 - HALVED) * abs(before) and last - now > self.limits["gap"] * abs(now)
+        learnt = halved(before, now) and last - now > self.limits["gap"] * abs(now)
         return learnt and last - least > rise
 
-    def _rose(self, values: Floats, trains: Floats, middles: Floats, best: int, now: float) -> bool:
+    def _rose(self, values: Floats, middles: Floats, best: int, now: float) -> bool:
         limits, least, recent = self.limits, float(middles[best - 1]), median(values[-SINCE:])
         # Next to nothing of what was learnt is nothing to stop for, however large it is beside a loss near 0.
         learning = LEARNT * (float(values[:3].max()) - least)
         noise = max(limits["z"] * step_noise(values), BACK * taken_back(middles))
         clear = recent - least > max(limits["rise"] * abs(least), learning, noise)
-        # A training loss that stays moves up and down by its noise: nothing was fitted more closely. One that
-        # falls by steps, as with epochs, has few levels and no such trend.
-        before = median(trains[best - 1 : best + 2])
-        halved = now < before - (1 - HALVED) * abs(before)
-        fell = halved or rise_chance(-trains[best:][-64:]) < CHANCE
         apart = recent - now > limits["gap"] * abs(now)
-        return bool(clear and fell and apart and rise_chance(values[best:][-64:]) < CHANCE)
+        return bool(clear and apart and rise_chance(values[best:][-64:]) < CHANCE)
+
+
+def halved(before: float, now: float) -> bool:
+    """Return whether a training loss fell to half of what it was, or further."""
+    return now < before - (1 - HALVED) * abs(before)
 
 
 class Overtraining(Row):
