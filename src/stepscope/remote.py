@@ -36,7 +36,13 @@ AT_ONCE = 32
 CONNECTIONS = {"hf": 16}
 FEW_CONNECTIONS = 4
 """Connections at once of drivers that belong to one thread; sshd refuses more than ten that begin."""
-_S3 = {"config_kwargs": {"max_pool_connections": AT_ONCE, "connect_timeout": 10, "read_timeout": 30}}
+_BOTO = {
+    "max_pool_connections": AT_ONCE,
+    "connect_timeout": 10,
+    "read_timeout": 30,
+    "retries": {"total_max_attempts": 1},
+}
+_S3 = {"config_kwargs": _BOTO}
 _SSH = {"timeout": 10.0, "banner_timeout": 15.0, "auth_timeout": 15.0}
 OPTIONS: dict[str, dict[str, Any]] = {"s3": _S3, "s3a": _S3, "sftp": _SSH, "ssh": _SSH}
 """Options without which a driver would make fewer requests at once, or wait for minutes or for ever."""
@@ -119,6 +125,8 @@ class Remote:
     def __init__(self, url: str, options: Mapping[str, Any] | None = None, *, system: Any = None) -> None:
         self._url, self._scheme = url, scheme(url) if is_url(url) else "file"
         self._options = {**OPTIONS.get(self._scheme, {}), **(options or {})}
+        if self._scheme in _S3_SCHEMES:
+            self._options["config_kwargs"] = {**_BOTO, **self._options["config_kwargs"]}
         self.retries = 0
         self._lock = threading.Lock()
         self._free = threading.Semaphore(CONNECTIONS.get(self._scheme, FEW_CONNECTIONS))
@@ -341,7 +349,7 @@ def _apart(url: str) -> dict[str, Any]:
         return {}
     if scheme(url) in ("gs", "gcs"):  # what _tame does to it is not to be done to another
         return {"use_listings_cache": False}
-    if scheme(url) in ("s3", "s3a", "az", "abfs", "abfss", "adl"):
+    if scheme(url) in (*_S3_SCHEMES, "az", "abfs", "abfss", "adl"):
         return {}
     return {"skip_instance_cache": True}  # one that was used before may have lost its connection
 
@@ -353,6 +361,8 @@ def _tame(system: Any, name: str) -> None:
         once = getattr(type(system), "_request", None)
         if (plain := getattr(once, "__wrapped__", None)) is not None:
             system._request = MethodType(plain, system)
+    elif name in _S3_SCHEMES:
+        system.retries = 1  # for each it tries five times, and botocore five for each of these
     elif name in ("sftp", "ssh"):
         with suppress(AttributeError):
             system.client.get_transport().set_keepalive(15)
