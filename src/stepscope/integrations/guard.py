@@ -63,16 +63,20 @@ class SelfEnding:
     """A part that measures for a hook: it reports failures, and removes itself after some of them.
 
     Attributes:
-        what: Names the measurement.
+        what: Names the measurement, in the plural.
+        hint: The next action after a failure.
     """
 
     what: ClassVar[str]
+    hint: ClassVar[str] = "see where it raises with STEPSCOPE_STRICT=1"
     _run: Run
     _failures = 0
+    _over = False
+    _since: int | None = None
 
     def remove(self) -> None:
         """Measure no more."""
-        raise NotImplementedError
+        self._over = True
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -82,17 +86,18 @@ class SelfEnding:
             self._failed(error)
 
     def _failed(self, error: Exception) -> None:
+        if not self._failures:
+            self._since = self._run.current_step
         self._failures += 1
-        off = self._failures >= MAX_FAILURES
-        if off:
-            self.remove()
-        then = "switched off" if off else "the training goes on"
-        refusal = RecordError(
-            f"{self.what}: {type(error).__name__}: {error}; {then}",
-            hint="see where it raises with STEPSCOPE_STRICT=1",
-        )
+        why = f"{type(error).__name__}: {error}"
+        refusal = RecordError(f"{self.what}: {why}; the training goes on", hint=self.hint)
         refusal.__cause__ = error
+        if self._failures < MAX_FAILURES:
+            self._run.report("statistics", refusal)
+            return
+        self.remove()
         self._run.report("statistics", refusal)
+        self._run.unmeasured(self.what, why, self._since)
 
     def _post(self, reason: str, words: str, hint: str, over: bool) -> None:
         """Report a failure of another thread."""

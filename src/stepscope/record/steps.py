@@ -147,6 +147,8 @@ class Hooks:
         key = id(hook), method
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         off = failures >= MAX_FAILURES
+        if off:
+            self._problems.forgive("hook")
         if off and hook in self._hooks:
             self._hooks.remove(hook)
             self._choose()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from stepscope.errors import RecordError
+from stepscope.integrations.guard import SelfEnding
 from stepscope.integrations.torch.calls import after_forward, before_forward
 from stepscope.integrations.torch.functional import compiled
 from stepscope.integrations.torch.parameters import clean
@@ -26,13 +26,12 @@ if TYPE_CHECKING:
 
 MASKED = -9e3
 """A mask adds less than this to a logit that must not be seen."""
-MAX_FAILURES = 3
 SOFTMAX = frozenset((torch.softmax, Tensor.softmax, functional.softmax))
 ATTENTION = re.compile(r"attn|attention|heads?\b", re.IGNORECASE)
 """Names of modules, or of their classes, whose softmax over the last of three or four axes is attention."""
 
 
-class AttentionHook(Hook):
+class AttentionHook(SelfEnding, Hook):
     """Records the largest logit and the entropy of each attention layer.
 
     It sees ``scaled_dot_product_attention``, ``nn.MultiheadAttention`` and, in modules whose name says
@@ -54,6 +53,9 @@ class AttentionHook(Hook):
         queries: Number of queries of each example to look at, evenly spaced.
     """
 
+    what = "attention statistics"
+    hint = "it is measured by attention_statistics(logits) of stepscope.integrations.torch.attention too"
+
     def __init__(
         self, model: nn.Module, *, every_n_steps: int = 50, examples: int = 4, queries: int = 64
     ) -> None:
@@ -62,21 +64,20 @@ class AttentionHook(Hook):
         self._names = {id(module): clean(name) for name, module in model.named_modules()}
         self._handles: list[Any] = []
         self._calls: AttentionCalls | None = None
-        self._failures, self._seen = 0, False
+        self._seen = False
         self._run: Run
 
     def begin(self, run: Run) -> None:
         """Know the run."""
         self._run = run
         if compiled(self._model):
-            self._failures = MAX_FAILURES
-            problem = "attention is not recorded: the model is compiled, its calls cannot be seen"
-            hint = "torch._dynamo.config.disable, or give the hook a run that is not compiled"
-            run.report("attention", RecordError(problem, hint=hint), points=0)
+            self._over = True
+            why = "the model is compiled, its calls cannot be seen without torch._dynamo.config.disable"
+            run.unmeasured(self.what, why, 0)
 
     def before_step(self, step: int) -> None:
         """Observe the next forward pass, if it is due."""
-        if step % self._every == 0 and self._failures < MAX_FAILURES and self._run.role.writes:
+        if step % self._every == 0 and not self._over and self._run.role.writes:
             self._handles = [
                 before_forward(self._model, self._enter),
                 after_forward(self._model, self._leave, always_call=True),
@@ -91,12 +92,12 @@ class AttentionHook(Hook):
         if calls is None:
             return
         if calls.failed is not None:
-            self._fail(calls.failed)
+            self._failed(calls.failed)
         self._seen = self._seen or bool(calls.layers)
         if calls.layers:
             self._run.record(calls.numbers(), step)
         elif not self._seen:
-            self._fail(RuntimeError("no attention was seen in a forward pass"))
+            self._failed(RuntimeError("no attention was seen in a forward pass"))
 
     def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Take the hooks off."""
@@ -117,12 +118,6 @@ class AttentionHook(Hook):
     def _leave(self, *_: Any) -> None:
         if self._calls is not None:
             self._calls.leave()
-
-    def _fail(self, raised: Exception) -> None:
-        self._failures += 1
-        message = f"attention is not recorded: {type(raised).__name__}: {raised}"
-        hint = "it is measured by attention_statistics(logits) of stepscope.integrations.torch.attention too"
-        self._run.report("attention", RecordError(message, hint=hint), points=0)
 
 
 @dataclass

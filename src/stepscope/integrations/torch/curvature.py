@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from stepscope.errors import RecordError
+from stepscope.integrations.guard import SelfEnding
 from stepscope.integrations.torch.ledger import Evaluations, closure_in, is_nested, with_closure
 from stepscope.record.protocol import Hook
 
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 SHARPNESS = "curvature/sharpness"
 EDGE = "curvature/edge_ratio"
 SECOND_MOMENT = "optimizer/second_moment/"
-MAX_FAILURES = 3
 
 
-class SharpnessHook(Hook):
+class SharpnessHook(SelfEnding, Hook):
     """Records the largest eigenvalue of the loss's Hessian, and how near it is to the edge of stability.
 
     Power iteration on products of the Hessian with a vector (Pearlmutter 1994), each of which costs about two
@@ -39,6 +38,9 @@ class SharpnessHook(Hook):
         iterations: Number of products in each measurement.
     """
 
+    what = "values of sharpness"
+    hint = "attention needs its math kernel: torch.nn.attention.sdpa_kernel(SDPBackend.MATH)"
+
     def __init__(
         self,
         loss: Callable[[], Tensor],
@@ -50,7 +52,6 @@ class SharpnessHook(Hook):
         self._loss, self._optimizer = loss, optimizer
         self._every, self._iterations = max(every_n_steps, 1), max(iterations, 2)
         self._vector: list[Tensor] | None = None
-        self._failures = 0
         self._run: Run
 
     def begin(self, run: Run) -> None:
@@ -59,15 +60,9 @@ class SharpnessHook(Hook):
 
     def after_step(self, step: int) -> None:
         """Measure if it is due; gradients and the random state are left as they are."""
-        if step % self._every or self._failures >= MAX_FAILURES:
-            return
-        try:
-            self._run.cost.call(self._measure, step)
-        except Exception as raised:  # noqa: BLE001  the user's loss, kernels without a second derivative
-            self._failures += 1
-            message = f"sharpness is not recorded: {type(raised).__name__}: {raised}"
-            hint = "attention needs its math kernel: torch.nn.attention.sdpa_kernel(SDPBackend.MATH)"
-            self._run.report("sharpness", RecordError(message, hint=hint), points=0)
+        if step % self._every == 0 and not self._over:
+            with self._guarded():
+                self._run.cost.call(self._measure, step)
 
     def _measure(self, step: int) -> None:
         parameters = [p for group in self._optimizer.param_groups for p in group["params"] if p.requires_grad]

@@ -166,7 +166,11 @@ def test_a_model_without_attention_is_told_and_left_alone(tmp_path, monkeypatch)
         warnings.simplefilter("always")
         for _ in run.steps(range(6)):
             model(torch.randn(2, 4))
-    assert "no attention was seen" in str(told[0].message)
+    whys = ["RuntimeError: no attention was seen in a forward pass"] * 2
+    assert [str(warning.message).split("\n")[0] for warning in told] == [
+        f"stepscope: attention statistics: {whys[0]}; the training goes on",
+        f"stepscope: attention statistics are not measured since step 0: {whys[1]}",
+    ]
     assert not model._forward_hooks
 
 

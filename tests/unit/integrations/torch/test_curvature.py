@@ -84,9 +84,14 @@ def test_a_loss_that_raises_is_told_and_given_up(tmp_path, monkeypatch):
             for _ in run.steps(range(6)):
                 pass
 
-    with pytest.warns(RuntimeWarning, match="sharpness is not recorded: RuntimeError: no derivative"):
+    with pytest.warns(RuntimeWarning, match="of sharpness.*RuntimeError: no derivative") as warned:
         train()
     assert len(calls) == 3
+    statement = "values of sharpness are not measured since step 0: RuntimeError: no derivative"
+    assert [statement in str(warning.message) for warning in warned] == [False, True]
+    with ss.open(tmp_path, cache=False) as log:
+        texts = [problem.text for problem in log.run(".").problems if problem.kind == "unmeasured"]
+    assert texts == [statement]
 
 
 def test_the_second_moment_is_that_before_the_step(tmp_path):

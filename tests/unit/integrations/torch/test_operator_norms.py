@@ -105,6 +105,6 @@ def test_a_measurement_that_fails_again_and_again_is_switched_off(tmp_path, monk
                 model(torch.ones(1, 3)).sum().backward()
                 optimizer.step()
 
-    with pytest.warns(RuntimeWarning, match="operator norms: RuntimeError: no such kernel; the training"):
+    with pytest.warns(RuntimeWarning, match="operator norms.*RuntimeError: no such kernel"):
         train()
     assert len(calls) == 3
