@@ -53,6 +53,11 @@ def number(value: float, digits: int = 3) -> str:
     return f"{mantissa.rstrip('0').rstrip('.')}\u00d710{str(int(power)).translate(_POWERS)}"
 
 
+def not_finite(value: float) -> str:
+    """Return a value that is not finite in words."""
+    return "NaN" if value != value else "infinite" if value > 0 else "minus infinite"
+
+
 def levels(before: float, after: float) -> tuple[str, str]:
     """Return two numbers of a sentence with as many digits as show by how much they differ, to a tenth."""
     apart = abs(after - before)

@@ -14,7 +14,7 @@ from stepscope.errors import UsageError
 from stepscope.files import writing
 
 if TYPE_CHECKING:
-    from stepscope.analyze.views import Answer
+    pass
 
 COMMANDS = {
     "scope": "time, memory and more by module or name scope",
@@ -65,16 +65,9 @@ class ProfileSession:
             raise UsageError(
                 f"{name} takes only options, not {extra[0]!r}", hint="lists are joined by commas"
             )
-        answer: Answer
-        profile = self.source.profile if name in VIEWS else None
-        if profile is not None:
-            from stepscope.analyze.tfprof.report import profile as ask
+        from stepscope.analyze.tfprof.report import show
 
-            answer = ask(name, profile, options)
-        else:
-            from stepscope.analyze.views import view as look
-
-            answer = look(name, self.source.trace, options)
+        answer = show(name, self.source.profile, lambda: self.source.trace, options)
         kind, path = parse_output(options.output)
         if kind in ("stdout", "none"):
             return Output(answer.text if kind == "stdout" else "", answer.as_dict())
@@ -99,10 +92,9 @@ class ProfileSession:
     def steps(self, words: list[str]) -> Output:
         """List the profiled steps."""
         _no_words("steps", words)
-        from stepscope.analyze.views.steps import profile_steps, trace_steps
+        from stepscope.analyze.views.steps import steps_of
 
-        profile = self.source.profile
-        table = profile_steps(profile) if profile is not None else trace_steps(self.source.trace)
+        table = steps_of(self.source.profile, lambda: self.source.trace)
         return Output(table.text, table.as_dicts())
 
     def shapes(self, words: list[str]) -> Output:

@@ -12,9 +12,11 @@ from stepscope import text
 from stepscope.analyze.options import VIEWS, ViewOptions, near
 from stepscope.analyze.tfprof.grow import DEFINED, METRICS, Grown, numbers, shown
 from stepscope.analyze.views.answer import Answer, AnswerColumn
+from stepscope.analyze.views.answer import view as view_of
 from stepscope.analyze.views.choose import name_key
 from stepscope.analyze.views.tree import Numbers
 from stepscope.errors import UsageError
+from stepscope.trace.model import Trace
 from stepscope.trace.tfprof import Profile, ProfileNode, in_byte_order
 
 _NAME_WIDTH = 25
@@ -178,6 +180,28 @@ class TfprofReport(Answer):
     def types(self, at: int) -> set[str]:
         """Return the types of a line's nodes."""
         return set().union(*(node.types for node in self.counted(at)))
+
+
+def show(
+    view: str,
+    source: Profile | None,
+    trace: Callable[[], Trace],
+    options: ViewOptions,
+    *,
+    by_part: bool = False,
+) -> Answer:
+    """Show a view: as tfprof does of its own data, which has no kernel table, and of all others as ``view``.
+
+    Args:
+        view: Which one.
+        source: tfprof's data, if the profile is that.
+        trace: Returns the profile as a trace.
+        options: tfprof's.
+        by_part: As for ``view`` of ``stepscope.analyze.views``.
+    """
+    if source is not None and view in VIEWS:
+        return profile(view, source, options)
+    return view_of(view, trace(), options, by_part=by_part)
 
 
 def profile(view: str, source: Profile, options: ViewOptions | None = None) -> TfprofReport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +53,11 @@ class StepTable:
     def as_dicts(self) -> list[dict[str, Any]]:
         """The rows as JSON types."""
         return [{name: getattr(row, name) for name in StepRow.__dataclass_fields__} for row in self.rows]
+
+
+def steps_of(profile: Profile | None, trace: Callable[[], Trace]) -> StepTable:
+    """Return the steps of tfprof's data, if the profile is that, or else those of the trace."""
+    return trace_steps(trace()) if profile is None else profile_steps(profile)
 
 
 def trace_steps(trace: Trace) -> StepTable:

@@ -17,7 +17,7 @@ from stepscope.health.ring import Floats
 from stepscope.health.rule import CLIPPED, At, thresholds, with_also
 from stepscope.health.series import Stream
 from stepscope.names.roles import MODEL_INPUT, ROLES
-from stepscope.text import number
+from stepscope.text import not_finite, number
 
 OF_A_RANK = ("loss", "part_loss", "rank_loss")
 """Facts that each rank records of itself."""
@@ -127,7 +127,7 @@ class NonFinite(Row):
         if known.facts.finite and not streak.counts:
             values["last_finite"] = known.facts.last / abs(stream.scale)  # as recorded
         what = self.named(stream)
-        text = counted_values(value, what) if streak.counts else f"{what} is {worded(value)}"
+        text = counted_values(value, what) if streak.counts else f"{what} is {not_finite(value)}"
         return Seen(f"{text} at step {at.step:,}", values, since, at=at)
 
     def judge(self, known: Known, run: RunFacts) -> None:
@@ -217,11 +217,6 @@ class NonFinite(Row):
         """Correct an open finding; it keeps the time at which it was noticed."""
         before = self.found[place]
         self._put(place, replace(newest, wall=before.wall, number=before.number, causes=before.causes))
-
-
-def worded(value: float) -> str:
-    """Return a value that is not finite in words."""
-    return "NaN" if value != value else "infinite" if value > 0 else "minus infinite"
 
 
 def counted_values(value: float, what: str) -> str:

@@ -14,7 +14,7 @@ from stepscope.record.config import check_either, integer, positive, word
 from stepscope.record.hooks.functions import needed
 from stepscope.record.problems import shown
 from stepscope.record.protocol import Hook, Wanted
-from stepscope.text import counted
+from stepscope.text import counted, not_finite
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run
@@ -245,7 +245,7 @@ class NanHook(Hook):
             return
         self._told.add(tag)
         at = int(finite.argmin())
-        self._act(f"{tag} is {_spoken(float(values[at]))} at step {int(steps[at])}")
+        self._act(f"{tag} is {not_finite(float(values[at]))} at step {int(steps[at])}")
 
     def _act(self, value: str) -> None:
         run = self._run
@@ -269,7 +269,3 @@ def losses_of(log_dir: str) -> Callable[[str], bool]:
 def is_loss(tag: str) -> bool:
     """Return whether a tag holds the word "loss": ``train/loss`` and ``loss_g`` do, ``glossy`` does not."""
     return _LOSS.search(tag) is not None
-
-
-def _spoken(value: float) -> str:
-    return "NaN" if value != value else ("infinite" if value > 0 else "minus infinite")

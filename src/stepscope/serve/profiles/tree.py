@@ -8,10 +8,8 @@ from dataclasses import replace
 from typing import Literal
 
 from stepscope import text
-from stepscope.analyze.options import OPTIONS, VIEWS, ViewOptions
-from stepscope.analyze.tfprof.report import profile as ask
-from stepscope.analyze.views import Answer
-from stepscope.analyze.views import view as view_of
+from stepscope.analyze.options import OPTIONS, ViewOptions
+from stepscope.analyze.tfprof.report import show
 from stepscope.analyze.views.build import opening
 from stepscope.analyze.views.tree import Tree
 from stepscope.attribute.step_tree import PARTS
@@ -60,14 +58,11 @@ def tree(
         shown = view or ("scope" if profile.tfprof is not None else opening(profile.trace))
         deep = {"max_depth": str(OP_ROWS)} if by else {}
         changed = ViewOptions().changed(asked(shown, {**deep, **options}))
-        if shown in VIEWS and profile.tfprof is not None:
-            chosen = ["-step", str(one_step(steps))] if steps else []
-            if steps:
-                changed = replace(changed, step=one_step(steps))
-            answer: Answer = ask(shown, profile.tfprof, changed)
-        else:
-            chosen = ["--steps", steps] if steps else []
-            answer = view_of(shown, profile.chosen(steps), changed, by_part=by == "part")
+        chosen = ["--steps", steps] if steps else []
+        if steps and profile.tfprof is not None:
+            changed = replace(changed, step=one_step(steps))
+            chosen = ["-step", str(changed.step)]
+        answer = show(shown, profile.tfprof, lambda: profile.chosen(steps), changed, by_part=by == "part")
     words = [word for option in asked(shown, options).items() for word in (f"-{option[0]}", option[1])]
     columns = [TreeColumn(column.key, column.head, UNITS[column.text]) for column in answer.columns]
     values = [column.values for column in answer.columns]

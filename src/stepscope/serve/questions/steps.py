@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Meta
@@ -392,17 +392,17 @@ def profile(
     if view == "memory":
         return _memory(opened)
     if view == "steps":
-        from stepscope.analyze.views.steps import profile_steps, trace_steps
+        from stepscope.analyze.views.steps import steps_of
 
-        table = profile_steps(opened.tfprof) if opened.tfprof is not None else trace_steps(opened.trace)
-        return _of_text(opened, view, table.text)
+        return _of_text(opened, view, steps_of(opened.tfprof, lambda: opened.trace).text)
     if view == "shapes":
         from stepscope.analyze.shapes import shape_table
 
         return _of_text(opened, view, shape_table(opened.trace).text)
     import shlex
 
-    from stepscope.analyze.options import VIEWS, parse_words
+    from stepscope.analyze.options import parse_words
+    from stepscope.analyze.tfprof.report import show
 
     try:
         chosen, extra = parse_words(shlex.split(options))
@@ -410,17 +410,7 @@ def profile(
         raise UsageError(f"options {options!r:.80}: {error}", hint="-max_depth 4") from None
     if extra:
         raise UsageError(f"options take no word {extra[0]!r:.60}", hint="-max_depth 4 -order_by micros")
-    tfprof = opened.tfprof if view in VIEWS else None
-    answer: Any
-    if tfprof is not None:
-        from stepscope.analyze.tfprof.report import profile as ask
-
-        answer = ask(view, tfprof, chosen)
-    else:
-        from stepscope.analyze.views import view as look
-
-        answer = look(view, opened.trace, chosen)
-    return _of_text(opened, view, answer.text)
+    return _of_text(opened, view, show(view, opened.tfprof, lambda: opened.trace, chosen).text)
 
 
 def _of_text(opened: OpenProfile, view: str, text: str) -> Answer:
