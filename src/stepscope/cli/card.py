@@ -142,12 +142,12 @@ def _card_of(
     elif profiled:
         missing.append("the causes: no steps were profiled; the program ended before")
     ranks = Ranks(str(directory))
-    steps, unknown = _times(ranks)
+    steps = _times(ranks)
     members = ranks.members()
     windows = windows_of_run(members)
     lines_s = {str(line): seconds for line, seconds in spent_s(windows).items()}
     lost = unrecorded_text(rank.facts for rank in members)
-    unknown += [lost] if lost else []
+    unknown = [lost] if lost else []
     if steps.steps and not steps.parts_s.keys() - {"data", REST, UNDIVIDED}:
         unknown.append("the stages of the steps")
     return Card(
@@ -231,14 +231,14 @@ def _best(run: StoredRun, directory: str) -> list[Best]:
     return best_of(extremes, meanings_at(directory))
 
 
-def _times(ranks: Ranks) -> tuple[StepSums, list[str]]:
-    """Return sums over the steps of the first rank, and what is unknown of them."""
+def _times(ranks: Ranks) -> StepSums:
+    """Return sums over the steps of the first rank."""
     sums = StepSums()
     try:
         table = ranks.stages()
         steps = ranks.steps(table.ranks[0])
     except (StepscopeError, IndexError):
-        return sums, []
+        return sums
     _, last = np.unique(steps.step[::-1], return_index=True)  # of a step recorded twice the newest counts
     chosen = len(steps.step) - 1 - last
     numbers = steps.step[chosen]
@@ -249,4 +249,4 @@ def _times(ranks: Ranks) -> tuple[StepSums, list[str]]:
     waits, times = steps.data_wait_s[chosen][known], steps.step_time_s[chosen][known]
     walls = steps.wall[chosen][known]
     sums.add_columns(numbers[known], walls, times.astype(np.float64), waits.astype(np.float64), stages)
-    return sums, [] if sums.steps else ["the steps: none was completed"]
+    return sums

@@ -265,8 +265,13 @@ class Telemetry:
         return done
 
     def _waits_for_steps(self) -> bool:
-        """Return whether there is nothing to write: the only process has ended no step, and needs no row."""
-        self._begun = self._begun or not self.role.alone or any(row.ended for row in self._rows.values())
+        """Return whether there is nothing to write: the only process has ended no step, and has no facts."""
+        self._begun = (
+            self._begun
+            or not self.role.alone
+            or any(row.ended for row in self._rows.values())
+            or any(source() for source in self.sources)
+        )
         if self._begun:
             return False
         running, current = self._horizon

@@ -87,10 +87,14 @@ def test_a_run_passes_it_on_and_writes_nothing(tmp_path):
         assert log.run(".").ranks.steps(0).loss.tolist() == pytest.approx([1, 1 / 2, 1 / 3])
 
 
-def test_a_run_alone_has_no_file_for_it(tmp_path):
+@pytest.mark.parametrize("facts", [{}, {"lines": 1}])
+def test_a_run_alone_without_steps_has_a_file_only_for_facts(tmp_path, facts):
     with ss.Run(tmp_path) as run:
+        run.rank_facts(lambda: facts)
         run.note_loss(1.0, 0)
-    assert not (tmp_path / "ranks").exists()
+    assert (tmp_path / "ranks").exists() is bool(facts)
+    with ss.open(tmp_path, cache=False) as log:
+        assert [member.facts["lines"] for member in log.run(".").ranks.members()] == list(facts.values())
 
 
 def columns(found):
