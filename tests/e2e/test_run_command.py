@@ -261,9 +261,10 @@ def program(tmp_path):
 def test_a_training_that_only_prints_has_its_values_and_a_card(tmp_path, command, program):
     """The values that are printed before it is clear that this is a training are recorded, too."""
     ended = command(sys.executable, program("""
-    import sys
+    import sys, time
     print("reading", 3, "files of", 0.5, "MB")
     for epoch in range(1, 9):
+        time.sleep(0.2)
         print(f"Epoch {epoch:03d} | train loss {1 / epoch:.4f}")
         if epoch % 2 == 0:
             sys.stdout.write(f"    val acc {0.1 * epoch}\\n")
@@ -274,8 +275,9 @@ def test_a_training_that_only_prints_has_its_values_and_a_card(tmp_path, command
     rows = card(ended.stderr)
     assert rows["state"].startswith("finished after")
     assert rows["steps"] == "none was counted"
+    assert "time.sleep(0.2)" in rows["lines"]
     assert rows["best"] == "val_acc 0.8 at step 8 train_loss 0.125 at step 8"
-    assert "the steps and their times: only what is printed is known" in rows["unknown"]
+    assert "the steps and their times: only values are known" in rows["unknown"]
     assert "step times" not in rows["unknown"]
 
 

@@ -19,6 +19,7 @@ from stepscope.integrations.compiling import compilations
 from stepscope.launch import compiling, printed
 from stepscope.launch.loop import NO_LOADER, Loop
 from stepscope.launch.process import process
+from stepscope.launch.sources import PRINTED
 
 MAX_LEAVES = 8
 """Arrays of a call that are compared with those of the next."""
@@ -174,7 +175,9 @@ class Candidates:
                     process.say(WITHIN.format(function.name))
                 self.loop.step(function.first, function.ended, function.compiled_s)
                 # The first call is known as a step only now.
-                process.record(printed.told.of_first_step(time() - (perf_counter() - function.ended)))
+                process.record(
+                    PRINTED, printed.told.of_first_step(time() - (perf_counter() - function.ended))
+                )
             self.loop.step(function.ended, ended, compilations.take())
         if goes_on is False:
             function.first, function.compiled_s = begun, compilations.take()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.launch.lines import COLOUR, JUDGED, Table, place_of, role_of, values_of
+from stepscope.launch.sources import PRINTED
 from stepscope.names.splits import split_tag
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ MAX_WAITING = 10_000
 """Values that are kept until then, the newest ones."""
 CHILD_SECS = 5.0
 """A program with children shows what they print, perhaps. Those that train have made their run by then."""
-UNKNOWN = "the steps and their times: only what is printed is known; run.steps(batches) tells"
+UNKNOWN = "the steps and their times: only values are known; run.steps(batches) tells"
 
 
 class Steps:
@@ -111,7 +112,7 @@ class Told:
             self.over = True
         else:
             self._numbered |= values.keys()
-            self._run.scalars(values, self._steps.now)
+            self._record(values)
 
     def rest_of(self, line: str, values: dict[str, float]) -> dict[str, float]:
         """Record those values of a line whose series began by printed numbers; return the others.
@@ -124,8 +125,13 @@ class Told:
         if own and self._run is not None:
             if (place := place_of(line)) is not None:
                 self._steps.at(place.coarse, place.fine)
-            self._run.scalars(own, self._steps.now)
+            self._record(own)
         return {name: value for name, value in values.items() if name not in own}
+
+    def _record(self, values: dict[str, float]) -> None:
+        from stepscope.launch.process import process
+
+        process.record(PRINTED, values, self._steps.now)
 
     def _counted_elsewhere(self) -> bool:
         from stepscope.launch.process import process
@@ -200,7 +206,7 @@ class Told:
         for values, step, wall in self._waiting:
             if step is not None:
                 self._numbered |= values.keys()
-                run.record(values, step, wall=wall)
+                run.record(process.sources.news(PRINTED, values, step), step, wall=wall)
         self._waiting, self._before = [], self._skipped()
 
     def of_first_step(self, since: float = math.inf) -> dict[str, float]:

@@ -16,6 +16,7 @@ from weakref import WeakSet
 from stepscope.launch.lines import COLOUR, MAX_LINE, MAX_LINES, values_of
 from stepscope.launch.plain import Told
 from stepscope.launch.process import process
+from stepscope.launch.sources import PRINTED
 
 BARS = ("write", "set_postfix_str", "set_description", "set_description_str")
 """Methods of tqdm's bars whose first argument is a text."""
@@ -205,6 +206,6 @@ def take(text: Callable[[], str]) -> None:
             values = {name: value for line in lines for name, value in line.items()}
             for name in [name for name in values if sum(name in line for line in lines) > 1]:
                 del values[name]  # nobody knows of which step each is
-        process.record(told.rest_of(whole, values))
+        process.record(PRINTED, told.rest_of(whole, values))
     except Exception:  # noqa: BLE001  the program's own objects
         return

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 from stepscope.kernels.marks import Switches
+from stepscope.launch.sources import Sources
 from stepscope.record import Run, card, exits, problems
 from stepscope.record.card import PYTHON, SAID, SESSION
 from stepscope.record.hooks import Hook
@@ -57,8 +58,8 @@ class Process(Switches):
         """Takes the wait for a batch while the callback of a framework counts the steps."""
         self.by_hand: Callable[[], bool] = lambda: False
         """Returns whether gradients were computed, but no optimizer has stepped, which is said at the end."""
-        self.logged: dict[str, Any] = {}
-        """The values that the callback of a framework recorded last, by the framework's own names."""
+        self.sources = Sources()
+        """Decides which values are new."""
         self.end_step: Callable[[], None] = lambda: None
         """Ends the last step, if it was updated; called before the process ends by ``os._exit``."""
 
@@ -185,7 +186,7 @@ class Process(Switches):
         Args:
             text: On a fact that cannot be known, and what would tell.
         """
-        if text in self._said or self.off:
+        if text in self._said or self.off or not self._folder:
             return
         self._said.add(text)
         with suppress(OSError), open(Path(self._folder) / SAID, "a", encoding="utf-8") as file:  # noqa: PTH123
@@ -216,16 +217,20 @@ class Process(Switches):
         if self._run is not None and not self.off:
             self._run.describe(facts)
 
-    def record(self, numbers: Mapping[str, Any]) -> None:
-        """Record values that the program logs or prints, at the step to which they belong.
+    def record(self, source: str, numbers: Mapping[str, Any], step: int | None = None) -> None:
+        """Record values that the program gives to a tracker or prints, if no other source gives them.
 
-        What a framework's callback has recorded already is nothing new if the program prints it, too.
+        Args:
+            source: ``PRINTED`` or the package of the tracker.
+            numbers: By the name of the series.
+            step: To which they belong; None for the one of ``step_of_values``.
         """
         run = self._run
-        if self.logged:
-            numbers = {name: value for name, value in numbers.items() if self.logged.get(name) != value}
-        if run is not None and not self.off and numbers:
-            run.scalars(numbers, self.step_of_values())
+        if run is None or self.off or not run.recording:
+            return
+        step = self.step_of_values() if step is None else step
+        if numbers := self.sources.news(source, numbers, step):
+            run.scalars(numbers, step)
 
 
 def settings() -> dict[str, Any]:

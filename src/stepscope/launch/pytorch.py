@@ -13,6 +13,7 @@ from stepscope.kernels.marks import timed
 from stepscope.launch import printed
 from stepscope.launch.loop import Loop
 from stepscope.launch.process import process
+from stepscope.launch.sources import PRINTED
 from stepscope.record import Run
 from stepscope.record.card import DATA_WAIT
 from stepscope.record.clock import Deadline
@@ -144,7 +145,7 @@ def _starts(run: Run, optimizer: Any) -> None:
     from stepscope.integrations.torch import watch
 
     process.measured()
-    run.scalars(printed.told.of_first_step(), run.step_counter.next)
+    process.record(PRINTED, printed.told.of_first_step(), run.step_counter.next)
     run.add_hook(FurtherModels())
     watch(_model_of(optimizer), optimizer, run)
 

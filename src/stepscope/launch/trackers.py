@@ -122,7 +122,7 @@ def _observed(original: Any, known: list[str], calls: list[Call], package: str) 
             with suppress(Exception):  # objects of the program's own
                 given = {**dict(zip(known, arguments, strict=False)), **named}
                 for call in calls:
-                    _take(call, given)
+                    _take(package, call, given)
                 _describe(given.get("self"))
         return result
 
@@ -139,7 +139,7 @@ def _by_framework(package: str) -> bool:
     return frame.f_code.co_filename.startswith(installed())
 
 
-def _take(call: Call, given: Mapping[str, Any]) -> None:
+def _take(package: str, call: Call, given: Mapping[str, Any]) -> None:
     """Record the values of one call."""
     prefix = "/".join(filter(None, (_word(given.get(name)) for name in call.names)))
     value = given.get(call.value)
@@ -152,12 +152,12 @@ def _take(call: Call, given: Mapping[str, Any]) -> None:
     step = given.get(call.step)
     if isinstance(value, (list, tuple)):
         for point in value:
-            _record({point.key: point.value}, getattr(point, "step", None))
+            _record(package, {point.key: point.value}, getattr(point, "step", None))
     elif isinstance(value, Mapping):
         # A dot stands between the names of nested ones, as in W&B.
-        _record({_joined(prefix, name): number for name, number in leaves(value, ".")}, step)
+        _record(package, {_joined(prefix, name): number for name, number in leaves(value, ".")}, step)
     else:
-        _record({prefix: value}, step)
+        _record(package, {prefix: value}, step)
 
 
 def _word(name: Any) -> str:
@@ -170,19 +170,18 @@ def _joined(prefix: str, name: Any) -> str:
     return "/".join(filter(None, (prefix, "" if name is None else str(name))))
 
 
-def _record(values: Mapping[str, Any], step: Any) -> None:
+def _record(package: str, values: Mapping[str, Any], step: Any) -> None:
     """Record the numbers among some values, at the step that the program gives, if it is one."""
     numbers = {
         name: value for name, value in values.items() if _is_number(value) and not name.startswith(SYSTEM)
     }
-    run = process.run() if numbers and not process.led else process.opened
-    if run is None or not run.recording or not numbers:
-        return
+    if numbers and not process.led:
+        process.run()
     try:
         at = None if isinstance(step, bool) else index(step)
     except TypeError:
         at = None
-    run.scalars(numbers, process.step_of_values() if at is None else at)
+    process.record(package, numbers, at)
 
 
 def _is_number(value: Any) -> bool:

@@ -36,7 +36,7 @@ def _add(trainer: Any) -> None:
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
             super().on_log(args, state, control, logs=logs, **more)
-            process.logged.update(logs or {})
+            process.sources.news("transformers", logs or {}, state.global_step)
 
     run = process.measured()
     if run is not None:

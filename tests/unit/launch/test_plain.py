@@ -12,6 +12,7 @@ from support.clock import Time
 from stepscope.launch import plain
 from stepscope.launch.path import sitecustomize
 from stepscope.launch.plain import Told
+from stepscope.launch.sources import Sources
 
 TRAININGS = {
     "epochs": (["epoch {n} loss 0.{n}"], "loss", [1, 2, 3, 4, 5]),
@@ -50,7 +51,7 @@ class Run(SimpleNamespace):
 
     def __init__(self):
         super().__init__(recording=True, values=[], hooks=[])
-        self.add_hook = self.hooks.append
+        self.add_hook, self.describe = self.hooks.append, dict
 
     def scalars(self, values, step):
         self.values.append((step, values))
@@ -66,8 +67,9 @@ def run(monkeypatch, tmp_path):
 
     made = Run()
     monkeypatch.setattr(process, "given", lambda environ: None)
-    monkeypatch.setattr(process, "run", lambda: made)
-    for name in ("step_of_values", "off", "led"):
+    monkeypatch.setattr(process, "_made", lambda: made)
+    monkeypatch.setattr(process, "sources", Sources())
+    for name in ("_run", "step_of_values", "off", "led"):
         monkeypatch.setattr(process, name, getattr(process, name))
     return made
 

@@ -21,7 +21,7 @@ def taken(monkeypatch):
     monkeypatch.setattr(
         printed.process, "_run", SimpleNamespace(step_counter=SimpleNamespace(running=True, last=None))
     )
-    monkeypatch.setattr(printed.process, "record", lambda numbers: numbers and values.append(numbers))
+    monkeypatch.setattr(printed.process, "record", lambda source, numbers: numbers and values.append(numbers))
     return values
 
 
@@ -102,19 +102,22 @@ def test_the_head_of_a_table_is_seen_before_the_first_step(monkeypatch, taken):
 
 def test_a_series_keeps_the_numbers_that_are_printed(monkeypatch, taken):
     """It began before the first counted step, as the returns of episodes before the first update."""
-    points = []
-    told = Told({})
-    run = SimpleNamespace(recording=True, scalars=lambda values, step: points.append((step, values)))
+    points, told = [], Told({})
+    monkeypatch.setattr(
+        printed.process,
+        "record",
+        lambda source, values, step=None: values and points.append((step, values)),
+    )
     monkeypatch.setattr(printed, "told", told)
-    monkeypatch.setattr(told, "_run", run)
+    monkeypatch.setattr(told, "_run", SimpleNamespace(recording=True))
     monkeypatch.setattr(printed.process, "step_of_values", told.step)
     monkeypatch.setattr(Told, "_counted_elsewhere", lambda self: False)
     printed.take(lambda: "global_step=80, episodic_return=9.0")
     monkeypatch.setattr(Told, "_counted_elsewhere", lambda self: True)
     printed.take(lambda: "global_step=160, episodic_return=10.5, loss=0.5")
     printed.take(lambda: "loss 0.25")
-    assert points == [(80, {"episodic_return": 9.0}), (160, {"episodic_return": 10.5})]
-    assert taken == [{"loss": 0.5}, {"loss": 0.25}]
+    of_steps = [(None, {"loss": 0.5}), (None, {"loss": 0.25})]
+    assert points == [(80, {"episodic_return": 9.0}), (160, {"episodic_return": 10.5}), *of_steps]
 
 
 def test_values_beside_a_bar_are_taken(monkeypatch, taken):

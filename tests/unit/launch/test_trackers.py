@@ -16,6 +16,7 @@ import stepscope.launch
 from stepscope.launch import process as processes
 from stepscope.launch import trackers
 from stepscope.launch.process import process
+from stepscope.launch.sources import Sources
 
 
 class Recorded:
@@ -40,6 +41,7 @@ def run(monkeypatch):
     monkeypatch.setattr(process, "led", False)
     monkeypatch.setattr(process, "_run", None)
     monkeypatch.setattr(process, "_facts", {})
+    monkeypatch.setattr(process, "sources", Sources())
     monkeypatch.setattr(process, "_made", lambda: made)
     monkeypatch.setattr(process, "step_of_values", lambda: 70)
     monkeypatch.setattr(process, "say", said.append)
