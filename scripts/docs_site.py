@@ -162,20 +162,26 @@ def rules_page() -> str:
     lines += ["", "## Roles of series", "", "| role | what it is |", "|---|---|"]
     lines += [f"| `{role}` | {text} |" for role, text in ROLES.items()]
     lines += ["", "## Rules of advice", "", ADVICE_HEAD.strip()]
-    lines += [Path(advise.__file__).with_name("rules.md").read_text().rstrip("\n")]
+    for part in Path(advise.__file__).with_name("rules.md").read_text().split("### ")[1:]:
+        name, _, text = part.partition("\n")
+        lines += ["", f"### {name}", *table(said_in(text))]
     return "\n".join(lines) + "\n"
 
 
 SAID = re.compile(r"^(Formula|Fires|Chance|Source): (.*(?:\n +.*)*)", re.MULTILINE)
-"""A part of the docstring of a rule: its heading, and the text below it."""
+"""A part of what is said of a rule: its heading, and the text below it."""
+
+
+def said_in(text: str) -> dict[str, str]:
+    """Return what a text says of a rule, by heading."""
+    return {name.lower(): " ".join(words.split()) for name, words in SAID.findall(text)}
 
 
 def said_by(rule: type) -> dict[str, str]:
     """Return what the docstring of a rule, or of a class that it extends, says, by heading."""
     said: dict[str, str] = {}
     for kind in reversed(rule.__mro__):
-        parts = SAID.findall(inspect.getdoc(kind) or "")
-        said |= {name.lower(): " ".join(text.split()) for name, text in parts}
+        said |= said_in(inspect.getdoc(kind) or "")
     return said
 
 
