@@ -67,6 +67,7 @@ def test_every_rule_is_there() -> None:
         "dense-gradient",
         "unused-gradients",
         "called-again",
+        "passed-again",
         "computed-again",
         "process-messages",
         "recomputed",

@@ -471,6 +471,21 @@ CAUSES: tuple[Cause, ...] = (
         width=-1,
     ),
     _row(
+        "passed-again",
+        gradients.passed_again,
+        lambda evidence: (
+            f"backward passes go {evidence['passes']} times through the same operators and add up their "
+            "gradients; all but the first time take"
+        ),
+        {
+            "torch": "add the losses, and call .backward() once on their sum",
+            "": "add the losses, and compute the gradient of their sum",
+        },
+        f"no operator is passed twice for the same gradients, or the steps without that would not be "
+        f"{WORTH:.0%} shorter",
+        width=-1,
+    ),
+    _row(
         "computed-again",
         gradients.without,
         lambda evidence: (

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.advise.cause import Selection
-from stepscope.analyze.advise.finding import Abstain, top
+from stepscope.analyze.advise.finding import Abstain, first, top
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import rows_spans
@@ -25,6 +25,7 @@ _FILLS = re.compile(r"^aten::fill_$")
 _ACCUMULATES = re.compile(r"^torch::autograd::AccumulateGrad$")
 _ADDS = re.compile(r"^aten::add_$")
 _STEPS = re.compile(r"^Optimizer\.step#")
+_CLEARS = re.compile(r"^Optimizer\.(?:step|zero_grad)#")
 _DRAWS = re.compile(
     r"^aten::(?:rand|normal|uniform|bernoulli|multinomial|exponential|(?:native|_fused)_dropout)"
 )
@@ -44,6 +45,14 @@ def operators_of(waited: Waited) -> Ints:
     if not len(waited.operators):
         raise Abstain("no operators of the training thread")
     return waited.operators_in_steps
+
+
+def linked_of(trace: Trace, mine: Ints) -> Ints:
+    """Return the operators of backward passes whose forward operators are known."""
+    linked: Ints = mine[trace.forward[mine] >= 0]
+    if not len(linked):
+        raise Abstain("no links from the backward pass to the forward pass")
+    return linked
 
 
 def dense(waited: Waited) -> Selection | None:
@@ -133,6 +142,45 @@ def _parameters(trace: Trace, mine: Ints, call: int) -> int:
     return int(often.max(initial=0)) if often.max(initial=0) > 1 else 0
 
 
+def passed_again(waited: Waited) -> Selection | None:
+    """Select what a backward pass computes that one before computed too, if their gradients are added up.
+
+    Both passes go through the same operators of the forward pass, the second one adds to gradients that are
+    there, and no optimizer uses or clears them in between: one pass of the sum of the losses gives the same.
+    A gradient of a gradient passes them again because it has to.
+    """
+    trace, mine = waited.trace, operators_of(waited)
+    nodes = outermost(trace, linked_of(trace, mine))
+    ahead = trace.forward[nodes]
+    cleared = named(trace, _CLEARS)[trace.name] & (trace.rank == waited.rank)
+    bounds = np.sort(np.concatenate((trace.start_ns[cleared], waited.steps.start_ns)))
+    part = np.searchsorted(bounds, trace.start_ns[nodes], side="right")
+    is_node = np.zeros(len(trace), bool)
+    is_node[nodes] = True
+    second_order = np.isin(part, part[trace.nearest(is_node)[ahead] >= 0])
+    _, key, counts = np.unique(np.stack((part, ahead)), axis=1, return_inverse=True, return_counts=True)
+    key = key.ravel()
+    again = np.ones(len(nodes), bool)
+    again[np.unique(key, return_index=True)[1]] = False
+    adds = mine[named(trace, _ACCUMULATES)[trace.name[mine]]]
+    onto = adds[np.isin(adds, trace.parent[mine[named(trace, _ADDS)[trace.name[mine]]]])]
+    added = np.searchsorted(bounds, trace.start_ns[onto], side="right")
+    again &= ~second_order & np.isin(part, added)
+    rows = nodes[again]
+    if not len(rows):
+        return None
+    launch = waited.trace.launch[waited.device_rows]
+    spans = rows_spans(trace, rows)
+    gone = (launch >= 0) & spans.holds(trace.start_ns[np.maximum(launch, 0)])
+    return Selection(
+        spans.intersect(waited.spans),
+        {"passes": int(np.median(counts[key[again]]))},
+        rows,
+        device=waited.device_rows[gone],
+        line=first(waited.lines(spans)),
+    )
+
+
 def _linked_before(trace: Trace, mine: Ints, times: Ints) -> Ints:
     """Return the calls around the forward operators of the last backward operators before some times."""
     linked = mine[trace.forward[mine] >= 0]
@@ -208,9 +256,7 @@ def without(waited: Waited) -> Selection | None:
     passes. What loads data, or evaluates, is none of the forward pass.
     """
     trace, mine = waited.trace, operators_of(waited)
-    linked = trace.forward[mine][trace.forward[mine] >= 0]
-    if not len(linked):
-        raise Abstain("no links from the backward pass to the forward pass")
+    linked = trace.forward[linked_of(trace, mine)]
     purpose = attribution(trace).purpose
     rows = outermost(trace, mine)
     start = trace.start_ns[rows]
