@@ -19,7 +19,7 @@ from stepscope.attribute.device import rows_spans
 from stepscope.attribute.evaluations import programs_without_gradients
 from stepscope.attribute.named import named
 from stepscope.attribute.purpose import Purpose
-from stepscope.attribute.sampled import Sampled, function_of
+from stepscope.attribute.sampled import MIN_SAMPLES, Sampled, function_of
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.table import ACTIVITY_NAMES, WAITS
 from stepscope.trace.model import Kind, Trace, among
@@ -102,11 +102,17 @@ class Activities:
         if lane not in self._of_samples:
             sampled = self._sampled[lane]
             evaluators = self._wholly(lane, self._modules_without_gradients(lane))
-            sampled_activity = sampled.of_frames(
-                lambda text: (
-                    Purpose.EVALUATING if evaluators and function_of(text) in evaluators else self.of(text)
-                )
-            )
+            trained = sampled.functions_in(self._trained(lane))
+
+            def activity(text: str) -> int:
+                function = function_of(text)
+                if function in evaluators:
+                    return Purpose.EVALUATING
+                named = self.of(text)
+                # Whatever its name, a function that trains does not evaluate.
+                return -1 if named == Purpose.EVALUATING and trained[function] >= MIN_SAMPLES else named
+
+            sampled_activity = sampled.of_frames(activity)
             self._of_samples[lane] = np.where(
                 sampled_activity < 0, self._around(lane, sampled_activity), sampled_activity
             )
@@ -137,15 +143,16 @@ class Activities:
 
     def _wholly(self, lane: int, spans: Spans) -> frozenset[str]:
         """Return the user's functions that ran in some time and do not train."""
-        if not len(spans):
-            return frozenset()
+        return self._sampled[lane].functions_of(spans, self._trained(lane)) if len(spans) else frozenset()
+
+    def _trained(self, lane: int) -> Spans:
+        """Return the time in which a thread ran operators that gradients pass, and those that use them."""
         trace = self._trace
         trains = attribution(trace).of(Purpose.BACKWARD, Purpose.OPTIMIZER, Purpose.GRADIENTS)
         trained = trains & (trace.kind == Kind.HOST_OP)
         # PyTorch numbers each operator while gradients are wanted; those that one passed train.
         trained[trace.forward[trace.forward >= 0]] = True
-        mine = np.flatnonzero(trained & (trace.lane == lane))
-        return self._sampled[lane].functions_of(spans, rows_spans(trace, mine))
+        return rows_spans(trace, np.flatnonzero(trained & (trace.lane == lane)))
 
     def of(self, name: str) -> int:
         """Return the activity that a name begins, -1 for none."""

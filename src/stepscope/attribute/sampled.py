@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -286,6 +287,15 @@ class Sampled:
         shown = [self.shown(function) for function in self._around]
         return f"{share.line.file}: {share.line.function}" in shown
 
+    def functions_in(self, spans: Spans) -> Counter[str]:
+        """Return how many samples of some time each function was seen in."""
+        end = self.samples.end_ns
+        known, counts = np.unique(self.samples.stack[spans.within(end - 1, end) > 0], return_counts=True)
+        seen = Counter[str]()
+        for at, count in zip(known.tolist(), counts.tolist(), strict=True):
+            seen.update(dict.fromkeys(map(self._function, self.samples.stacks[at]), count))
+        return seen
+
     def functions_of(self, spans: Spans, besides: Spans) -> frozenset[str]:
         """Return the outermost functions of the user's own that ran in some time and never in another.
 
@@ -293,13 +303,11 @@ class Sampled:
             spans: The time.
             besides: The other; nothing is returned if too little was sampled in it.
         """
-        samples = self.samples
+        samples, stacks = self.samples, self.samples.stacks
         end = samples.end_ns
-        other = np.flatnonzero(besides.within(end - 1, end) > 0)
-        if len(other) < MIN_SAMPLES:
+        there = self.functions_in(besides)
+        if max(there.values(), default=0) < MIN_SAMPLES:
             return frozenset()
-        stacks = samples.stacks
-        there = {self._function(f) for at in distinct(samples.stack[other]).tolist() for f in stacks[at]}
         functions = set()
         for at in distinct(samples.stack[spans.within(end - 1, end) > 0]).tolist():
             mine = (frame for frame in self._within(stacks[at]) if self._own[frame])
