@@ -20,8 +20,10 @@ Scopes = tuple[Scope, ...]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-Made = tuple[str, list[str], list[str]]
-"""The name of an object, the places where it was made, and those where a call set it up, as frames."""
+Made = tuple[str, list[str], list[str], list[str]]
+"""The name of an object, and as frames the places where it was made, those where a call set it up, and those
+where a loop does so again.
+"""
 
 
 def made(places: Iterable[tuple[str, int]]) -> dict[str, list[Made]]:
@@ -37,11 +39,11 @@ def made(places: Iterable[tuple[str, int]]) -> dict[str, list[Made]]:
         if (source := _source(file)) is None:
             continue
         for name in source.called(line):
-            making, setting_up = (
+            making, setting_up, again = (
                 [f"{file}({at}): {of}" for at, of in where] for where in source.made(name, line)
             )
             if making:
-                lines.setdefault(f"{file}({line})", []).append((name, making, setting_up))
+                lines.setdefault(f"{file}({line})", []).append((name, making, setting_up, again))
     return lines
 
 
@@ -88,8 +90,8 @@ class _Source:
                         names[node.lineno, node.col_offset] = name
         return list(dict.fromkeys(names[at] for at in sorted(names)))
 
-    def made(self, name: str, line: int) -> tuple[list[Place], list[Place]]:
-        """Return the places in which a name's object was made, and those that set it up; none if unknown."""
+    def made(self, name: str, line: int) -> tuple[list[Place], list[Place], list[Place]]:
+        """Return the places in which a name's object was made, set up, and set up again; none if unknown."""
         scopes = next(
             (
                 around
@@ -113,10 +115,10 @@ class _Source:
                 # The last one before the line, unless a later turn of a loop comes first.
                 making, around = next((one for one in reversed(calls) if one[0].lineno < line), calls[-1])
                 places = [*self._returned(making, around), _place(making, around)]
-                return places, list(self._set_up(name, making, line, around))
+                return places, *self._set_up(name, making, line, around)
             if bound:
                 break
-        return [], []
+        return [], [], []
 
     def _returned(self, making: ast.stmt, scopes: Scopes) -> Iterator[Place]:
         """Yield where a function of this file that is called makes what it returns."""
@@ -127,21 +129,26 @@ class _Source:
             if known and isinstance(statement, ast.Return) and any(_calls(statement)):
                 yield _place(statement, around)
 
-    def _set_up(self, name: str, making: ast.stmt, line: int, scopes: Scopes) -> Iterator[Place]:
-        """Yield calls of its methods, whose results nothing takes, between its making and a line.
+    def _set_up(
+        self, name: str, making: ast.stmt, line: int, scopes: Scopes
+    ) -> tuple[list[Place], list[Place]]:
+        """Return calls of its methods, whose results nothing takes, between its making and a line.
 
-        What a loop calls again and again is no setting up.
+        What a loop calls again and again is no setting up, unless it is what set the object up before.
         """
-        for statement, around in self._statements:
-            if around != scopes or not isinstance(statement, ast.Expr) or statement in self._looped:
-                continue
-            call = statement.value
-            if (
-                isinstance(call, ast.Call)
-                and making.lineno < statement.lineno < line
-                and _root(call.func) == name
-            ):
-                yield _place(statement, around)
+        calls = [
+            (statement, ast.unparse(statement.value.func))
+            for statement, around in self._statements
+            if around == scopes
+            and isinstance(statement, ast.Expr)
+            and isinstance(statement.value, ast.Call)
+            and _root(statement.value.func) == name
+        ]
+        once = [one for one in calls if making.lineno < one[0].lineno < line and one[0] not in self._looped]
+        methods = {method for _, method in once}
+        again = [one for one in calls if one[0] in self._looped and one[1] in methods]
+        before, anew = ([_place(one, scopes) for one, _ in some] for some in (once, again))
+        return before, anew
 
     @functools.cached_property
     def _looped(self) -> set[ast.stmt]:

@@ -68,11 +68,13 @@ class Made:
         name: Its name there.
         places: The lines that made it, as frames, the innermost first.
         set_up: Those that called it to set it up.
+        again: Those that do so in a loop, after it was set up before.
     """
 
     name: str
     places: tuple[str, ...]
     set_up: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -276,8 +278,7 @@ def _made(data: Any) -> dict[str, tuple[Made, ...]]:
     try:
         return {
             line: tuple(
-                Made(str(name), tuple(map(str, places)), tuple(map(str, set_up)))
-                for name, places, set_up in objects
+                Made(str(name), *(tuple(map(str, places)) for places in where)) for name, *where in objects
             )
             for line, objects in (data or {}).items()
         }

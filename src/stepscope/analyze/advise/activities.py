@@ -427,25 +427,42 @@ _PREPROCESSING = ActivityRule(
     say="the training thread prepares data itself",
     remedies=_prepare_beside,
 )
+_NEW_SHAPES = {
+    "torch": "keep shapes, types and Python values that are arguments the same: pad or bucket, leave "
+    "out a smaller last batch, "
+    "torch.compile(dynamic=True) or torch._dynamo.mark_dynamic; TORCH_LOGS=recompiles says which "
+    "guard failed. "
+    "If these are the first steps, record later ones",
+    "jax": "keep shapes, types and static arguments the same: pad or bucket batches, keep jax.jit "
+    "outside the loop; jax.config.update('jax_explain_cache_misses', True) says why. If these are "
+    "the first steps, record later ones",
+    "keras": "keep shapes the same: pad or bucket batches, leave out a smaller last one. If these are "
+    "the first steps, record later ones",
+    "tensorflow": "keep shapes and Python arguments of tf.function the same: pad or bucket batches, "
+    "leave out a smaller last one, input_signature=…, tf.function(reduce_retracing=True)",
+    "python": "keep shapes the same, or compile before the loop",
+}
+_MADE_ANEW = {
+    "jax": "make the compiled function once, outside the loop, and give it what changes as an argument that "
+    "is not static; jax.config.update('jax_explain_cache_misses', True) says why",
+    "keras": "compile the model once, before the loop, and change what its optimizer or layers hold instead",
+    "": "make what is compiled once, before the loop, and give it what changes as an argument",
+}
+
+
+def _compile_once(facts: Facts, case: Case) -> str:
+    """Return the remedy for what is compiled again: for other shapes, or because it is made anew."""
+    framework = framework_of(facts.timeline)
+    if _anew(case):
+        return _MADE_ANEW.get(framework, _MADE_ANEW[""])
+    return _NEW_SHAPES[framework]
+
+
 _COMPILATION = ActivityRule(
     rule="compilation",
     activity=Purpose.COMPILING,
     say="the step compiles",
-    remedies={
-        "torch": "keep shapes, types and Python values that are arguments the same: pad or bucket, leave "
-        "out a smaller last batch, "
-        "torch.compile(dynamic=True) or torch._dynamo.mark_dynamic; TORCH_LOGS=recompiles says which "
-        "guard failed. "
-        "If these are the first steps, record later ones",
-        "jax": "keep shapes, types and static arguments the same: pad or bucket batches, keep jax.jit "
-        "outside the loop; jax.config.update('jax_explain_cache_misses', True) says why. If these are "
-        "the first steps, record later ones",
-        "keras": "keep shapes the same: pad or bucket batches, leave out a smaller last one. If these are "
-        "the first steps, record later ones",
-        "tensorflow": "keep shapes and Python arguments of tf.function the same: pad or bucket batches, "
-        "leave out a smaller last one, input_signature=…, tf.function(reduce_retracing=True)",
-        "python": "keep shapes the same, or compile before the loop",
-    },
+    remedies=_compile_once,
 )
 _CHECKPOINT = ActivityRule(
     rule="checkpoint",

@@ -166,6 +166,8 @@ class Cause:
         makers, lines = [], list[SourceLine]()
         for one in sampled.made(line.line, line.calls):
             done, places = (SET_UP, one.set_up) if way == SET_UP and one.set_up else (MADE, one.places)
+            if way == ANEW and one.again:
+                done, places = "set up again", one.again
             known = [place for text in places if (place := sampled.line_of(text)) is not None]
             if way == ANEW:  # what a module makes while it is loaded is made once
                 known = [place for place in known if place.function != "<module>"]
