@@ -13,8 +13,9 @@ import stepscope
 
 ROOT = Path(stepscope.__file__).parent
 EVERYWHERE = {
-    "cell", "child", "errors", "files", "hosts", "lazy", "lru", "metrics", "names", "patterns", "quiet",
-    "reading", "remote", "scratch", "text", "expression", "urls", "version", "workers", "__version__",
+    "cell", "child", "errors", "files", "hosts", "lazy", "lru", "metrics", "names", "patterns", "protos",
+    "quiet", "reading", "remote", "scratch", "text", "expression", "urls", "version", "workers",
+    "__version__",
 }  # fmt: skip
 MAY_IMPORT = {
     "cell": set(),
@@ -27,6 +28,7 @@ MAY_IMPORT = {
     "quiet": set(),
     "reading": set(),
     "patterns": set(),
+    "protos": set(),
     "scratch": set(),
     "text": set(),
     "expression": set(),

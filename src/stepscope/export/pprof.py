@@ -155,7 +155,7 @@ def encode(
         samples: Each with as many values as there are kinds.
         comments: Sentences kept in the profile.
     """
-    from stepscope.trace.schema import classes
+    from stepscope.protos import classes
 
     tables, profile = _Tables(), classes("stepscope.pprof", _MESSAGES)("Profile")()
     for kind, unit in kinds:

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import psutil
 
+from stepscope.record.mounts import mounts
+
 CPU_CORES = "system/process/cpu_cores"
 PROCESS_CPU_RATIO = "system/process/cpu_ratio"
 PROCESS_MEMORY = "system/process/memory_bytes"
@@ -375,36 +377,12 @@ def groups(controller: str, proc: str = "/proc", root: str = "") -> list[Control
         for name in controllers.split(","):
             own[name] = path
     modern: list[ControlGroup] = []
-    for mount in _mounts(proc):
+    for mount in mounts(file_text(f"{proc}/self/mountinfo") or ""):
         if mount.kind == "cgroup" and controller in mount.options and controller in own:
-            return list(_up(f"{root}{mount.point}", _inside(own[controller], mount.root), False))
+            return list(_up(f"{root}{mount.place}", _inside(own[controller], mount.root), False))
         if mount.kind == "cgroup2" and "" in own:
-            modern = list(_up(f"{root}{mount.point}", _inside(own[""], mount.root), True))
+            modern = list(_up(f"{root}{mount.place}", _inside(own[""], mount.root), True))
     return modern
-
-
-class GroupMount(NamedTuple):
-    """A line of ``mountinfo``.
-
-    Attributes:
-        root: Which directory of the file system is seen.
-        point: The mount point.
-        kind: Type of the file system.
-        options: Of the file system.
-    """
-
-    root: str
-    point: str
-    kind: str
-    options: list[str]
-
-
-def _mounts(proc: str) -> Iterator[GroupMount]:
-    for line in (file_text(f"{proc}/self/mountinfo") or "").splitlines():
-        left, _, right = line.partition(" - ")
-        fields, system = left.split(), right.split()
-        if len(fields) > 4 and len(system) > 2:
-            yield GroupMount(fields[3], fields[4], system[0], system[2].split(","))
 
 
 def _inside(path: str, root: str) -> str:

@@ -41,11 +41,18 @@ TABLE = Path("/proc/self/mountinfo")
 
 
 class Mount(NamedTuple):
-    """A mounted file system: its mount point, type (``nfs4``, ``fuse.gcsfuse``) and source."""
+    """A mounted file system: its mount point, type (``nfs4``, ``fuse.gcsfuse``) and source.
+
+    Attributes:
+        root: Which of its directories is seen at the mount point.
+        options: Of the file system.
+    """
 
     place: str
     kind: str
     source: str
+    root: str = "/"
+    options: tuple[str, ...] = ()
 
     @property
     def manner(self) -> Manner:
@@ -70,7 +77,9 @@ def mounts(table: str) -> list[Mount]:
         before, _, after = line.partition(" - ")
         fields, what = before.split(" "), after.split(" ")
         if len(fields) >= 5 and what[0]:
-            entries.append(Mount(_plain(fields[4]), what[0], _plain(what[1]) if len(what) > 1 else ""))
+            kind, source, options = [*what, "", ""][:3]
+            place, root = _plain(fields[4]), _plain(fields[3])
+            entries.append(Mount(place, kind, _plain(source), root, tuple(options.split(","))))
     return entries
 
 

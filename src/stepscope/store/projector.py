@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from stepscope.errors import EventFileError
 from stepscope.files import regular_bytes, run_directory
+from stepscope.protos import classes
 from stepscope.store.log import Log
 from stepscope.text import counted, printable
 
@@ -33,11 +34,13 @@ MAX_TEXTS = 1 << 24
 """Labels of all points in all columns: each is an object of Python, of a hundred bytes."""
 BLOCK_BYTES, MAX_LINE_BYTES = 256 << 10, 64 << 20
 """Of numbers as text: how much is read at once, and the longest line."""
-_TOKEN = re.compile(
-    r"""\s+|\#[^\n]*|(?P<word>[\w.+-]+)|(?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?P<mark>[{}<>:;,\[\]])"""
-)
-_ESCAPE = re.compile(rb"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|([0-7]{1,3})|(.))", re.DOTALL)
-_LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+_MESSAGES = """
+Config: embeddings 2 EmbeddingInfo*
+EmbeddingInfo: tensor_name 1 bytes, metadata_path 2 bytes, tensor_shape 4 uint32*, sprite 5 Sprite, \
+tensor_path 6 bytes
+Sprite: image_path 1 bytes, single_image_dim 2 uint32*
+"""
+"""Field numbers as in TensorBoard's projector_config.proto; of others nothing is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +96,7 @@ def embeddings_of(log: Log, run: str) -> list[Embedding]:
             return []
         folder = above
     data = read(root, folder / CONFIG, MAX_CONFIG_BYTES)
-    config = parse(data.decode("utf-8", "replace"))
-    return [
-        embedding_of(embedding, folder)
-        for embedding in config.get("embeddings", [])
-        if isinstance(embedding, dict)
-    ]
+    return [embedding_of(block, folder) for block in parse(data.decode("utf-8", "replace")).embeddings]
 
 
 def name_of(root: Path, folder: Path) -> str:
@@ -106,118 +104,27 @@ def name_of(root: Path, folder: Path) -> str:
     return printable(folder.relative_to(root).as_posix())
 
 
-def embedding_of(block: dict[str, list[Any]], folder: Path) -> Embedding:
+def embedding_of(block: Any, folder: Path) -> Embedding:
     """Return the embedding of one block of a config."""
-
-    def text(name: str, of: dict[str, list[Any]] = block) -> str:
-        value = of.get(name, [""])[-1]
-        return value if isinstance(value, str) else ""
-
-    sprite = block.get("sprite", [{}])[-1]
-    sprite = sprite if isinstance(sprite, dict) else {}
-    sizes = [*whole(sprite.get("single_image_dim", [])), 0, 0]
-    return Embedding(
-        text("tensor_name"), folder, text("tensor_path"), text("metadata_path"), text("image_path", sprite),
-        (sizes[0], sizes[1]), tuple(whole(block.get("tensor_shape", []))),
-    )  # fmt: skip
+    texts = (block.tensor_name, block.tensor_path, block.metadata_path, block.sprite.image_path)
+    name, tensor, metadata, sprite = (text.decode("utf-8", "replace") for text in texts)
+    width, height = [*block.sprite.single_image_dim, 0, 0][:2]
+    return Embedding(name, folder, tensor, metadata, sprite, (width, height), tuple(block.tensor_shape))
 
 
-def whole(values: list[Any]) -> list[int]:
-    """Return the numbers among values."""
-    return [
-        int(value) for value in values if isinstance(value, str) and value.isdecimal() and len(value) < 12
-    ]
-
-
-# --- protobuf's text format ---------------------------------------------------------------------------
-
-
-def parse(text: str) -> dict[str, list[Any]]:
-    """Return a message in protobuf's text format: for each field a list of texts and of such messages.
+def parse(text: str) -> Any:
+    """Return a config in protobuf's text format as a message, whose texts are bytes.
 
     Raises:
         EventFileError: It is not in that format.
     """
-    return fields_of(list(tokens_of(text))[::-1], None, 0)
+    from google.protobuf import text_format
 
-
-def tokens_of(text: str) -> Iterator[tuple[str, str]]:
-    """Return words, texts and punctuation."""
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise EventFileError(
-                f"not a projector config: {text[at : at + 20]!r} at character {at}",
-                hint=WRITE_ANEW,
-            )
-        at = match.end()
-        if match.lastgroup:
-            yield match.lastgroup, match.group()
-
-
-def fields_of(tokens: list[tuple[str, str]], end: str | None, depth: int) -> dict[str, list[Any]]:
-    """Take the fields of one message from the end of a list of tokens, which is reversed."""
-    if depth > 20:
-        raise EventFileError(
-            "not a projector config: messages within messages, more than 20 deep",
-            hint=WRITE_ANEW,
-        )
-    fields: dict[str, list[Any]] = {}
-    while tokens:
-        kind, token = tokens.pop()
-        if token == end:
-            return fields
-        if token in {",", ";"}:
-            continue
-        if kind != "word":
-            raise EventFileError(
-                f"not a projector config: expected the name of a field, got {token[:40]!r}",
-                hint=WRITE_ANEW,
-            )
-        values = fields.setdefault(token, [])
-        kind, value = tokens.pop() if tokens else ("", "")
-        if value == ":":
-            kind, value = tokens.pop() if tokens else ("", "")
-        if value in ("{", "<"):
-            values.append(fields_of(tokens, "}" if value == "{" else ">", depth + 1))
-        elif value == "[":
-            while tokens and tokens[-1][1] != "]":
-                kind, value = tokens.pop()
-                if value != ",":
-                    values.append(plain(kind, value))
-            tokens[-1:] = []
-        elif kind in ("word", "text"):
-            values.append(plain(kind, value))
-            while kind == "text" and tokens and tokens[-1][0] == "text":
-                values[-1] += plain(*tokens.pop())
-        else:
-            raise EventFileError(
-                f"not a projector config: {token!r} without a value",
-                hint=WRITE_ANEW,
-            )
-    if end is not None:
-        raise EventFileError(
-            f"not a projector config: {end!r} is missing at its end",
-            hint=WRITE_ANEW,
-        )
-    return fields
-
-
-def plain(kind: str, value: str) -> str:
-    """Return a value as text."""
-    if kind != "text":
-        return value
-
-    def escaped(match: re.Match[bytes]) -> bytes:
-        byte, point, octal, letter = match.groups()
-        if point:
-            return chr(int(point, 16)).encode("utf-8", "replace")
-        if byte or octal:
-            return bytes([int(byte, 16) if byte else int(octal, 8) & 255])
-        return _LETTERS.get(letter, letter)
-
-    return _ESCAPE.sub(escaped, value[1:-1].encode()).decode("utf-8", "replace")
+    config = classes("stepscope.projector", _MESSAGES)("Config")()
+    try:
+        return text_format.Parse(text, config, allow_unknown_field=True)
+    except (text_format.ParseError, RecursionError) as error:
+        raise EventFileError(f"not a projector config: {error}", hint=WRITE_ANEW) from None
 
 
 # --- files --------------------------------------------------------------------------------------------

@@ -1,17 +1,16 @@
 """The messages of TensorFlow and XLA that profiles are made of, as protobuf classes in a pool of their own.
 
-Generated modules would tie users to one protobuf version and collide with TensorFlow's own registration, so
-the few fields that are read are declared here, one line per message: ``name number type``, ``*`` for
-repeated, ``?`` for one of the message's alternatives, of which ``WhichOneof("value")`` tells. Text is
-declared as bytes, because a bad byte in one node's name must not make the whole profile unreadable; see
-:func:`text`. A map is a repeated entry with ``key`` and ``value``, as on the wire.
+The few fields that are read are declared here, as ``stepscope.protos`` says. Text is declared as bytes,
+because a bad byte in one node's name must not make the whole profile unreadable; see :func:`text`. A map is a
+repeated entry with ``key`` and ``value``, as on the wire.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
+
+from stepscope.protos import classes
 
 _MESSAGES = """
 GraphDef: node 1 NodeDef*
@@ -93,9 +92,6 @@ peak_bytes 7 int64, residual_bytes 8 int64, output_bytes 9 int64, allocator_byte
 """Field numbers as in TensorFlow 2.15 (graph.proto, step_stats.proto, tfprof_log.proto); HLO as in XLA
 (hlo.proto, xla_data.proto); XPlane without the events of its lines (xplane.proto)."""
 
-_TYPES = {"bytes": 12, "int64": 3, "int32": 5, "uint32": 13, "uint64": 4, "bool": 8, "double": 1}
-_MESSAGE, _OPTIONAL, _REPEATED = 11, 1, 3
-
 
 @cache
 def message(name: str) -> Any:
@@ -106,41 +102,3 @@ def message(name: str) -> Any:
 def text(raw: bytes) -> str:
     """Return a name as text; bytes that are not UTF-8 survive as lone surrogates."""
     return raw.decode("utf-8", "surrogateescape")
-
-
-@cache
-def classes(package: str, declared: str) -> Callable[[str], Any]:
-    """Return a function that gives the protobuf classes of messages by name.
-
-    Args:
-        package: In which the messages are.
-        declared: One line per message, as described above.
-    """
-    # Loaded here: who reads another kind of profile needs none of it.
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-    file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
-    for line in filter(None, declared.splitlines()):
-        name, fields = line.split(":")
-        message_type = file.message_type.add(name=name)
-        for field in fields.split(","):
-            _declare(message_type, package, *field.split())
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file) if not hasattr(pool, "AddSerializedFile") else pool.AddSerializedFile(
-        file.SerializeToString()
-    )
-    return lambda name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}"))
-
-
-def _declare(message_type: Any, package: str, name: str, number: str, kind: str) -> None:
-    field = message_type.field.add(
-        name=name, number=int(number), label=_REPEATED if kind[-1] == "*" else _OPTIONAL
-    )
-    if kind[-1] == "?":
-        if not message_type.oneof_decl:
-            message_type.oneof_decl.add(name="value")
-        field.oneof_index = 0
-    kind = kind.rstrip("*?")
-    field.type = _TYPES.get(kind, _MESSAGE)
-    if kind not in _TYPES:
-        field.type_name = f".{package}.{kind}"

@@ -154,12 +154,16 @@ def test_labels_that_would_take_all_memory_are_refused(opened, tmp_path, labels)
 
 
 def test_the_text_format_of_protobuf_is_read():
-    found = parse('a: "x\\"\\303\\251\\u00e9" \'y\' # a note\nb { c: [1, 2] d: -1.5; }, b < c: 3 >')
-    assert found["a"] == ['x"ééy']
-    assert found["b"] == [{"c": ["1", "2"], "d": ["-1.5"]}, {"c": ["3"]}]
+    text = 'embeddings { tensor_name: "x\\"\\303\\251\\u00e9" \'y\' tensor_shape: [1, 2]; other: -1.5; },'
+    more = "# a note\nmodel_checkpoint_path: 'm' later { a: 1 } embeddings < tensor_shape: 3 >"
+    first, second = parse(text + more).embeddings
+    assert first.tensor_name.decode() == 'x"ééy'
+    assert (list(first.tensor_shape), list(second.tensor_shape)) == ([1, 2], [3])
 
 
-@pytest.mark.parametrize("text", ["{", "a {", "a:", "a: }", "\x00", 'a: "open', "a " + "{ b " * 30])
+@pytest.mark.parametrize(
+    "text", ["{", "a {", "a:", "a: }", "\x00", 'a: "open', "a " + "{ b " * 30, "a { " * 9_999]
+)
 def test_what_is_no_config_is_refused(text):
     with pytest.raises(EventFileError, match="not a projector config"):
         parse(text)
