@@ -12,9 +12,11 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import Ints
@@ -60,8 +62,7 @@ class Holder:
     stack: Ints
 
 
-@dataclass(frozen=True)
-class Made:
+class Made(NamedTuple):
     """An object that a line of the program calls or loops over.
 
     Attributes:
@@ -201,19 +202,9 @@ def places_of(trace: Trace) -> Places | None:
     """Return where the code of the first process of a trace lay, None if that was not recorded."""
     for source in trace.sources:
         document = _read(Path(source.path + ENDING)) if source.path else None
-        if document is not None and (places := _places(document.get("places"))) is not None:
+        if document is not None and (places := _as(Places, document.get("places"))) is not None:
             return places
     return None
-
-
-def _places(data: object) -> Places | None:
-    if not isinstance(data, dict):
-        return None
-    lists = [data.get(name) for name in ("folders", "installed", "own")]
-    if not all(isinstance(names, list) and all(isinstance(one, str) for one in names) for names in lists):
-        return None
-    folders, installed, own = lists
-    return Places(tuple(folders or ()), frozenset(installed or ()), frozenset(own or ()))
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -227,24 +218,75 @@ def _read(path: Path) -> dict[str, Any] | None:
     return document if isinstance(document, dict) and document.get("schema") == SCHEMA else None
 
 
-def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None:
+Ns = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Columns = list[Ns]
+
+
+class _Thread(msgspec.Struct):
+    """A file's samples of one thread: by time the number of a stack, whose frames are numbers, too."""
+
+    times_ns: Columns
+    samples: Columns
+    frames: tuple[str, ...]
+    stacks: tuple[tuple[int, ...], ...]
+
+    def arrays(self) -> tuple[Ints, Ints] | None:
+        """Return the times and the stacks' numbers; None if they are too few, or not all in the file."""
+        times, number = (np.array(column, np.int64) for column in (self.times_ns, self.samples))
+        known = all(0 <= frame < len(self.frames) for stack in self.stacks for frame in stack)
+        whole = len(times) == len(number) > 1 and known and self.holds(number)
+        return (times, number) if whole else None
+
+    def holds(self, number: Ints) -> bool:
+        """Return whether there are stacks of all these numbers."""
+        return bool(number.min(initial=0) >= 0 and number.max(initial=-1) < len(self.stacks))
+
+
+class _Training(_Thread):
+    """The same of the training's thread, with how long it ran, and its steps: number, time and stack."""
+
+    runnable_ns: Columns
+    steps: list[tuple[int, Ns, Ns]]
+    interval_ns: Ns
+
+
+class _Late(msgspec.Struct):
+    """Samples that a thread made late."""
+
+    thread: str
+    times_ns: Columns
+    ran_ns: Columns
+    samples: Columns
+
+
+Part = TypeVar("Part")
+
+
+def _as(kind: type[Part], data: object) -> Part | None:
+    """Return a part of a document; None if it is damaged or not there."""
     try:
-        times = np.array(document["times_ns"], np.int64)
-        number = np.array(document["samples"], np.int64)
-        runnable = np.array(document["runnable_ns"], np.int64)
-        frames = tuple(str(text) for text in document["frames"])
-        stacks = tuple(tuple(int(frame) for frame in stack) for stack in document["stacks"])
-        begun = {int(step): int(ns) for step, ns, _ in document["steps"]}
-        around = tuple(int(stack) for _, _, stack in document["steps"])
-        interval = int(document["interval_ns"])
-        whole = len(times) == len(number) == len(runnable) and bool((np.diff(times) >= 0).all())
-        every = np.concatenate([number, np.array(around, np.int64)])
-        inside = every.min(initial=0) >= 0 and every.max(initial=-1) < len(stacks)
-        known = all(0 <= frame < len(frames) for stack in stacks for frame in stack)
-    except (KeyError, TypeError, ValueError, OverflowError):
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError:
         return None
+
+
+def _each(kind: type[Part], data: object) -> list[Part]:
+    """Return those entries of a list that are not damaged."""
+    entries = (_as(kind, entry) for entry in (data if isinstance(data, list) else ()))
+    return [entry for entry in entries if entry is not None]
+
+
+def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None:
+    thread = _as(_Training, document)
+    arrays = None if thread is None else thread.arrays()
+    if thread is None or arrays is None:
+        return None
+    (times, number), runnable = arrays, np.array(thread.runnable_ns, np.int64)
+    begun = {step: at_ns for step, at_ns, _ in thread.steps}
+    around = tuple(stack for _, _, stack in thread.steps)
     place = _place(trace, rank, begun)
-    if place is None or not (whole and inside and known) or len(times) < 2:
+    whole = len(runnable) == len(times) and bool((np.diff(times) >= 0).all())
+    if place is None or not whole or not thread.holds(np.array(around, np.int64)):
         return None
     lane, shift = place
     spent, queued = np.diff(runnable), _queued(document.get("queued_ns"), len(times))
@@ -252,53 +294,33 @@ def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None
         spent = np.full(len(spent), -1)
     elif queued is not None:
         spent, queued = settled(np.diff(times), spent, queued)
-    directory = document.get("cwd")
-    directory = directory if isinstance(directory, str) else ""
-    workers = document.get("workers")
-    every_worker = [_worker(one, shift, directory) for one in (workers if isinstance(workers, list) else ())]
-    called = document.get("called")
-    shared = {"frames": document["frames"], "stacks": document["stacks"]}
-    every_called = [
-        _worker({**one, **shared}, shift, directory, interval)
-        for one in (called if isinstance(called, list) else ())
-        if isinstance(one, dict)
+    directory = _as(str, document.get("cwd")) or ""
+    shared = {"frames": thread.frames, "stacks": thread.stacks}
+    called = [{**one, **shared} for one in _each(dict, document.get("called"))]
+    workers = [_worker(one, shift, directory) for one in _each(_Thread, document.get("workers"))]
+    threads = [_worker(one, shift, directory, thread.interval_ns) for one in _each(_Thread, called)]
+    settings, setters = (_as(dict, document.get(name)) or {} for name in ("settings", "setters"))
+    compiled = _as(list[tuple[Ns, str, tuple[str, ...]]], document.get("compiled")) or ()
+    held = [
+        Holder(one.thread, np.array(one.times_ns, np.int64) + shift, np.array(one.ran_ns, np.int64), stack)
+        for one in _each(_Late, document.get("held"))
+        if thread.holds(stack := np.array(one.samples, np.int64))
+        and len(one.times_ns) == len(one.ran_ns) == len(stack)
     ]
     return Samples(
-        lane, times[:-1] + shift, times[1:] + shift, spent, number[1:], stacks, frames,
-        directory, around, interval, tuple(one for one in every_worker if one is not None),
-        tuple(one for one in every_called if one is not None), _compiled(document.get("compiled"), shift),
-        queued, frozenset(begun), _settings(document.get("settings")), _places(document.get("places")),
-        {name: str(line) for name, line in _settings(document.get("setters")).items()},
-        _holders(document.get("held"), shift, len(stacks)), _made(document.get("made")),
+        lane, times[:-1] + shift, times[1:] + shift, spent, number[1:], thread.stacks, thread.frames,
+        directory, around, thread.interval_ns, tuple(filter(None, workers)), tuple(filter(None, threads)),
+        tuple((when + shift, name, shapes) for when, name, shapes in compiled), queued, frozenset(begun),
+        {name: value for name, value in settings.items() if isinstance(value, bool | int | str)},
+        _as(Places, document.get("places")), {str(name): str(line) for name, line in setters.items()},
+        tuple(held), _as(dict[str, tuple[Made, ...]], document.get("made")) or {},
     )  # fmt: skip
 
 
-def _made(data: Any) -> dict[str, tuple[Made, ...]]:
-    """Return what lines call, nothing if it is damaged."""
-    try:
-        return {
-            line: tuple(
-                Made(str(name), *(tuple(map(str, places)) for places in where)) for name, *where in objects
-            )
-            for line, objects in (data or {}).items()
-        }
-    except (AttributeError, TypeError, ValueError):
-        return {}
-
-
-def _holders(data: Any, shift: int, stacks: int) -> tuple[Holder, ...]:
-    """Return the threads that had the interpreter, without those whose entries are damaged."""
-    holders = []
-    for one in data if isinstance(data, list) else ():
-        try:
-            at, ran, stack = (np.array(one[name], np.int64) for name in ("times_ns", "ran_ns", "samples"))
-            thread = str(one["thread"])
-        except (KeyError, TypeError, ValueError, OverflowError):
-            continue
-        inside = stack.min(initial=0) >= 0 and stack.max(initial=-1) < stacks
-        if at.ndim == 1 and at.shape == ran.shape == stack.shape and inside:
-            holders.append(Holder(thread, at + shift, ran, stack))
-    return tuple(holders)
+def _queued(data: object, count: int) -> Ints | None:
+    """Return how long the thread waited for a processor between samples, None if that is not known."""
+    queued = np.array(_as(Columns, data) or [], np.int64)
+    return np.diff(queued) if queued.shape == (count,) and (queued >= 0).all() else None
 
 
 def settled(length: Ints, runnable: Ints, queued: Ints) -> tuple[Ints, Ints]:
@@ -323,57 +345,26 @@ def settled(length: Ints, runnable: Ints, queued: Ints) -> tuple[Ints, Ints]:
     return np.array(ran, np.int64) + waits, waits
 
 
-def _queued(data: Any, count: int) -> Ints | None:
-    """Return how long the thread waited for a processor between samples, None if that is not known."""
-    try:
-        queued = np.array(data if isinstance(data, list) else (), np.int64)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return np.diff(queued) if queued.shape == (count,) and (queued >= 0).all() else None
-
-
-def _compiled(data: Any, shift: int) -> tuple[tuple[int, str, tuple[str, ...]], ...]:
-    """Return the compilations, nothing if it is damaged."""
-    try:
-        return tuple(
-            (int(when) + shift, str(name), tuple(str(one) for one in shapes))
-            for when, name, shapes in (data if isinstance(data, list) else ())
-        )
-    except (TypeError, ValueError, OverflowError):
-        return ()
-
-
-def _settings(data: Any) -> dict[str, bool | int | str]:
-    """Return the program's settings, nothing if they are damaged."""
-    known = data.items() if isinstance(data, dict) else ()
-    return {str(name): value for name, value in known if isinstance(value, bool | int | str)}
-
-
 WORKER_INTERVAL_NS = 5_000_000
 """How far apart the samples of a worker are meant to be."""
 
 
 def _worker(
-    document: Any, shift: int, directory: str, interval_ns: int = WORKER_INTERVAL_NS
+    thread: _Thread, shift: int, directory: str, interval_ns: int = WORKER_INTERVAL_NS
 ) -> Samples | None:
     """Return the samples of one more thread, None if they are damaged or too few."""
-    try:
-        times = np.array(document["times_ns"], np.int64) + shift
-        number = np.array(document["samples"], np.int64)
-        frames = tuple(str(text) for text in document["frames"])
-        stacks = tuple(tuple(int(frame) for frame in stack) for stack in document["stacks"])
-    except (KeyError, TypeError, ValueError, OverflowError):
+    arrays = thread.arrays()
+    if arrays is None:
         return None
-    known = all(0 <= frame < len(frames) for stack in stacks for frame in stack)
-    inside = number.min(initial=0) >= 0 and number.max(initial=-1) < len(stacks)
-    if not (known and inside) or len(times) != len(number) or len(times) < 2:
-        return None
+    times, number = arrays
     order = np.argsort(times, kind="stable")  # Unix time may be set back
-    times, number = times[order], number[order]
+    times, number = times[order] + shift, number[order]
     # Between two batches nothing is sampled.
     start = np.maximum(times[:-1], times[1:] - 2 * interval_ns)
-    unknown = np.full(len(times) - 1, -1)
-    return Samples(-1, start, times[1:], unknown, number[1:], stacks, frames, directory, (), interval_ns)
+    unknown, stacks = np.full(len(times) - 1, -1), thread.stacks
+    return Samples(
+        -1, start, times[1:], unknown, number[1:], stacks, thread.frames, directory, (), interval_ns
+    )
 
 
 def _place(trace: Trace, rank: int, begun: dict[int, int]) -> tuple[int, int] | None:
