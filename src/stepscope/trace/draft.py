@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.trace.model import Device, Lane, ProcessGroup
+from stepscope.trace.model import Device, Kind, Lane, ProcessGroup
 from stepscope.trace.names import Paths, Strings
 
 Array = npt.NDArray[Any]
@@ -106,6 +106,65 @@ class Draft:
         """Count something that was lost or repaired."""
         if count:
             self.dropped[what] = self.dropped.get(what, 0) + int(count)
+
+
+class Rows:
+    """Events of one process in the making, row by row.
+
+    Attributes:
+        lanes: The lanes, in the order of their first events.
+        rows: Name, kind, lane, start, duration, correlation and bytes of each event, -1 for none.
+        kernels: Row, stream, grid, block, registers and shared memory of each launch.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, int] = {}
+        self.lanes: dict[Lane, int] = {}
+        self.rows: list[tuple[int, ...]] = []
+        self.kernels: list[tuple[int, ...]] = []
+
+    def add(
+        self, name: str, kind: Kind, lane: Lane, *times: int, correlation: int = -1, size: int = -1
+    ) -> int:
+        """Add an event and return its row.
+
+        Args:
+            name: Its name.
+            kind: Its kind.
+            lane: Where it ran.
+            times: Start and duration.
+            correlation: What joins it to the call that launched it.
+            size: Bytes that it moved.
+        """
+        number = self._names.setdefault(name, len(self._names))
+        place = self.lanes.setdefault(lane, len(self.lanes))
+        self.rows.append((number, kind, place, *times, correlation, size))
+        return len(self.rows) - 1
+
+    @property
+    def first_ns(self) -> int | None:
+        """The earliest start; None without events."""
+        return min((row[3] for row in self.rows), default=None)
+
+    def draft(self, origin: int, **facts: Any) -> Draft:
+        """Return the draft.
+
+        Args:
+            origin: What times are counted from.
+            facts: Its other fields.
+        """
+        columns = np.array(self.rows, np.int64).reshape(-1, 7).T
+        draft = Draft(
+            strings=Strings.of(self._names), lanes=list(self.lanes), name=columns[0].astype(np.int32),
+            kind=columns[1].astype(np.uint8), lane=columns[2].astype(np.int32), start_ns=columns[3] - origin,
+            duration_ns=columns[4], correlation=columns[5], bytes=columns[6], **facts,
+        )  # fmt: skip
+        if self.kernels:
+            keys = ("row", "stream", "grid", "block", "registers", "shared_bytes")
+            nothing = np.full(len(self.kernels), np.nan)
+            draft.kernels = dict(zip(keys, np.array(self.kernels, np.int64).T, strict=True))
+            draft.kernels |= dict.fromkeys(("occupancy", "blocks_per_sm", "warps_per_sm"), nothing)
+        return draft
 
 
 def empty_events() -> dict[str, Any]:

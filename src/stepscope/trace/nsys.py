@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,9 @@ import numpy as np
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.trace import communication
 from stepscope.trace.chrome import order_lanes
-from stepscope.trace.draft import Draft
+from stepscope.trace.draft import Draft, Rows
 from stepscope.trace.kineto import LOADING, STEP
 from stepscope.trace.model import Device, Kind, Lane
-from stepscope.trace.names import Strings
 
 _COPY_KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
 _REASONS = dict.fromkeys(
@@ -32,24 +31,20 @@ _NVTX_STEP = re.compile(r"^(?:ProfilerStep#|step[ _#:=]*|iteration[ _#:=]*)(\d+)
 _RANGES = (59, 60, 70, 71)  # push/pop and start/end ranges, and their domain-less spellings
 
 
-@dataclass(slots=True)
-class _Rows:
-    names: dict[str, int] = field(default_factory=dict)
-    lanes: dict[Lane, int] = field(default_factory=dict)
-    rows: list[tuple[int, ...]] = field(default_factory=list)
-    kernels: list[tuple[int, ...]] = field(default_factory=list)
-    steps: dict[int, int] = field(default_factory=dict)
+class _Rows(Rows):
+    """The same of tables' rows, and the numbers of steps by row."""
 
-    def add(self, name: str, kind: Kind, lane: Lane, row: dict[str, Any], *, cuda: bool = True) -> int:
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: dict[int, int] = {}
+
+    def add_row(self, name: str, kind: Kind, lane: Lane, row: dict[str, Any], *, cuda: bool = True) -> int:
         """Add an event; return its row. Those of CUDA have a correlation, and copies a size."""
-        number = self.names.setdefault(name, len(self.names))
-        place = self.lanes.setdefault(lane, len(self.lanes))
         start, end = row["start"], row["end"]
         correlation = int(row.get("correlationId") or -1) if cuda else -1
         size = int(row["bytes"] or 0) if "bytes" in row else -1
         duration = 0 if end is None else end - start
-        self.rows.append((number, kind, place, start, duration, correlation, size))
-        return len(self.rows) - 1
+        return self.add(name, kind, lane, start, duration, correlation=correlation, size=size)
 
 
 def read(path: Path) -> list[Draft]:
@@ -105,7 +100,7 @@ def _drafts(database: sqlite3.Connection, path: Path) -> list[Draft]:
     if not any(process.rows for process in ranked):
         raise EmptyTraceError("the export holds no events", hint="profile with --trace=cuda,nvtx", path=path)
     epoch, devices = _epoch(database, tables), _devices(database, tables)
-    origin = min(row[3] for process in ranked for row in process.rows)
+    origin = min(first for process in ranked if (first := process.first_ns) is not None)
     drafts = [
         _draft(process, path, rank, (epoch, origin), devices, several=len(processes) > 1)
         for rank, process in enumerate(ranked)
@@ -148,36 +143,20 @@ def _draft(
     rows: _Rows, path: Path, rank: int, times: tuple[int, int], devices: list[Device], *, several: bool
 ) -> Draft:
     epoch, origin = times
-    columns = np.array(rows.rows, np.int64).reshape(-1, 7)
     used = {lane.device for lane in rows.lanes}
-    draft = Draft(
+    draft = rows.draft(
+        origin,
         format="nsys",
         path=str(path),
-        strings=Strings.of(rows.names),
-        lanes=list(rows.lanes),
-        name=columns[:, 0].astype(np.int32),
-        kind=columns[:, 1].astype(np.uint8),
-        lane=columns[:, 2].astype(np.int32),
-        start_ns=columns[:, 3] - origin,
-        duration_ns=columns[:, 4],
         rank=rank,
         rank_known=several,
-        correlation=columns[:, 5],
-        bytes=columns[:, 6],
         origin_ns=epoch + origin,
         clock="unix" if epoch else "relative",
         devices=[replace(device, rank=rank) for device in devices if not several or device.index in used],
         not_recorded=dict(_REASONS),
+        step_number=np.full(len(rows.rows), -1, np.int64),
     )
-    numbers = np.full(len(columns), -1, np.int64)
-    numbers[list(rows.steps)] = list(rows.steps.values())
-    draft.step_number = numbers
-    if rows.kernels:
-        values = np.array(rows.kernels, np.int64)
-        keys = ("row", "stream", "grid", "block", "registers", "shared_bytes")
-        nothing = np.full(len(values), np.nan)
-        draft.kernels = dict(zip(keys, values.T, strict=True))
-        draft.kernels |= {"occupancy": nothing, "blocks_per_sm": nothing, "warps_per_sm": nothing}
+    draft.step_number[list(rows.steps)] = list(rows.steps.values())  # type: ignore[index]
     order_lanes(draft)
     return draft
 
@@ -209,37 +188,30 @@ def _kernels(rows: _Rows, kernels: list[dict[str, Any]], texts: dict[int, str]) 
         name = texts.get(row.get("demangledName") or row.get("shortName") or -1, "kernel")
         kind = Kind.COLLECTIVE if communication.communicates(name) else Kind.KERNEL
         lane = _device_lane(row)
-        place = rows.add(name, kind, lane, row)
-        grid = [int(row.get(f"grid{axis}") or 0) for axis in "XYZ"]
-        block = [int(row.get(f"block{axis}") or 0) for axis in "XYZ"]
-        shared = int(row.get("staticSharedMemory") or 0) + int(row.get("dynamicSharedMemory") or 0)
-        rows.kernels.append(
-            (
-                place,
-                lane.stream,
-                int(np.prod(grid)),
-                int(np.prod(block)),
-                int(row.get("registersPerThread") or -1),
-                shared,
-            )
+        place = rows.add_row(name, kind, lane, row)
+        grid, block = (
+            int(np.prod([int(row.get(f"{what}{axis}") or 0) for axis in "XYZ"])) for what in ("grid", "block")
         )
+        shared = int(row.get("staticSharedMemory") or 0) + int(row.get("dynamicSharedMemory") or 0)
+        registers = int(row.get("registersPerThread") or -1)
+        rows.kernels.append((place, lane.stream, grid, block, registers, shared))
 
 
 def _copies(rows: _Rows, copies: list[dict[str, Any]], texts: dict[int, str]) -> None:
     for row in copies:
         name = f"Memcpy {_COPY_KINDS.get(int(row.get('copyKind') or 0), '')}".strip()
-        rows.add(name, Kind.MEMCPY, _device_lane(row), row)
+        rows.add_row(name, Kind.MEMCPY, _device_lane(row), row)
 
 
 def _sets(rows: _Rows, sets: list[dict[str, Any]], texts: dict[int, str]) -> None:
     for row in sets:
-        rows.add("Memset", Kind.MEMSET, _device_lane(row), row)
+        rows.add_row("Memset", Kind.MEMSET, _device_lane(row), row)
 
 
 def _calls(rows: _Rows, calls: list[dict[str, Any]], texts: dict[int, str]) -> None:
     for row in calls:
         name = re.sub(r"_v\d+$", "", texts.get(row.get("nameId") or -1, "runtime call"))
-        rows.add(name, Kind.RUNTIME_CALL, _host_lane(row), row)
+        rows.add_row(name, Kind.RUNTIME_CALL, _host_lane(row), row)
 
 
 def _ranges(rows: _Rows, ranges: list[dict[str, Any]], texts: dict[int, str]) -> None:
@@ -252,7 +224,7 @@ def _ranges(rows: _Rows, ranges: list[dict[str, Any]], texts: dict[int, str]) ->
             kind = Kind.STEP
         elif LOADING.match(name):
             kind = Kind.DATA_LOADING
-        place = rows.add(name, kind, _host_lane(row), row, cuda=False)
+        place = rows.add_row(name, kind, _host_lane(row), row, cuda=False)
         if step:
             rows.steps[place] = int(step[1])
 
@@ -273,7 +245,7 @@ def _system(rows: _Rows, calls: list[dict[str, Any]], texts: dict[int, str]) -> 
     """Add calls of the operating system that a thread was in: waiting, reading, sleeping."""
     for row in calls:
         name = texts.get(row.get("nameId") or -1, "system call")
-        rows.add(name, Kind.OTHER, _host_lane(row), row, cuda=False)
+        rows.add_row(name, Kind.OTHER, _host_lane(row), row, cuda=False)
 
 
 _DEVICE_TABLES = (

@@ -19,9 +19,8 @@ from stepscope.trace import communication
 from stepscope.trace.blocks import Blocks
 from stepscope.trace.chrome import order_lanes
 from stepscope.trace.collectives import add_collectives
-from stepscope.trace.draft import Draft, InstantEvents
+from stepscope.trace.draft import Draft, InstantEvents, Rows
 from stepscope.trace.model import Device, Kind, Lane
-from stepscope.trace.names import Strings
 from stepscope.trace.tables import MemoryAction
 
 _GPU = 2
@@ -162,7 +161,7 @@ def read(path: Path) -> list[Draft]:
 
 
 class _Reader:
-    """Rows of one process, a list per column."""
+    """Reads the records of one process."""
 
     def __init__(self, process: _Process, path: str) -> None:
         self.process, self.path = process, path
@@ -176,12 +175,7 @@ class _Reader:
             for symbol in process.kernel_symbols
         }
         self.ranges = {entry.key: entry.value for entry in process.strings.marker_api}
-        self.names: dict[str, int] = {}
-        self.lanes: dict[Lane, int] = {}
-        self.rows: list[tuple[int, ...]] = []
-        """Name, kind, lane, start, duration, correlation, bytes."""
-        self.kernels: list[tuple[int, ...]] = []
-        """Row, stream, grid, block, shared memory."""
+        self.rows = Rows()
         self.unread: dict[str, int] = {}
 
     def draft(self, size: int) -> Draft:
@@ -230,25 +224,17 @@ class _Reader:
                 block = _product(info.workgroup_size)
                 # A grid of HSA counts threads, not blocks.
                 grid = _product(info.grid_size) // max(block, 1)
-                self.kernels.append((row, lane.stream, grid, block, info.group_segment_size))
+                self.rows.kernels.append((row, lane.stream, grid, block, -1, info.group_segment_size))
 
     def add(self, name: str, kind: Kind, lane: Lane, record: _Record) -> int:
         if not record.start_timestamp:
             self.unread["records_without_time"] = self.unread.get("records_without_time", 0) + 1
             return -1
-        correlation = record.correlation_id.internal
-        self.rows.append(
-            (
-                self.names.setdefault(name, len(self.names)),
-                kind,
-                self.lanes.setdefault(lane, len(self.lanes)),
-                record.start_timestamp,
-                record.end_timestamp - record.start_timestamp,
-                correlation if correlation > 0 else -1,
-                record.bytes,
-            )
-        )
-        return len(self.rows) - 1
+        start, correlation = record.start_timestamp, record.correlation_id.internal
+        return self.rows.add(
+            name, kind, lane, start, record.end_timestamp - start,
+            correlation=correlation if correlation > 0 else -1, size=record.bytes,
+        )  # fmt: skip
 
     def operation(self, record: _Record) -> str:
         kinds = self.process.strings.buffer_records
@@ -257,23 +243,14 @@ class _Reader:
         return f"operation {record.kind}.{record.operation}"
 
     def made(self, memory: list[_Record], size: int) -> Draft:
-        name, kind, lane, start, duration, correlation, moved = np.array(self.rows, np.int64).reshape(-1, 7).T
-        times = [*start.tolist(), *(item.start_timestamp for item in memory if item.start_timestamp)]
-        first = min(times, default=0)
-        draft = Draft(
+        times = [self.rows.first_ns, *(item.start_timestamp or None for item in memory)]
+        first = min((time for time in times if time is not None), default=0)
+        draft = self.rows.draft(
+            first,
             format="rocprof",
             path=self.path,
-            strings=Strings.of(self.names),
-            lanes=list(self.lanes),
-            name=name.astype(np.int32),
-            kind=kind.astype(np.uint8),
-            lane=lane.astype(np.int32),
-            start_ns=start - first,
-            duration_ns=duration,
             origin_ns=first,
             file_bytes=size,
-            correlation=correlation,
-            bytes=moved,
             not_recorded=dict(_REASONS),
             host=str(_within(self.process.metadata, "node", "hostname")),
             facts={
@@ -286,26 +263,14 @@ class _Reader:
                 multiprocessors=agent.cu_count,
             )
             for index, agent in enumerate(self.agents)
-            if any(lane.device == index for lane in self.lanes)
+            if any(lane.device == index for lane in self.rows.lanes)
         ]  # fmt: skip
         for what, count in self.unread.items():
             draft.drop(what, count)
-        self.add_kernels(draft)
         add_collectives(draft)
         self.add_memory(draft, memory, first)
         order_lanes(draft)
         return draft
-
-    def add_kernels(self, draft: Draft) -> None:
-        if not self.kernels:
-            return
-        row, stream, grid, block, shared = np.array(self.kernels, np.int64).T
-        nothing = np.full(len(row), np.nan)
-        draft.kernels = {
-            "row": row, "stream": stream, "grid": grid, "block": block,
-            "registers": np.full(len(row), -1), "shared_bytes": shared, "occupancy": nothing,
-            "blocks_per_sm": nothing, "warps_per_sm": nothing,
-        }  # fmt: skip
 
     def add_memory(self, draft: Draft, records: list[_Record], first: int) -> None:
         """Allocations; a free has no size: it is that of the allocation at its address."""
