@@ -9,12 +9,9 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from stepscope.errors import UsageError
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.holder import RunHolder
-from stepscope.integrations.stepper import Stepper
-from stepscope.integrations.torch.attach import Watch, watch
-from stepscope.integrations.torch.stop import Stop
+from stepscope.integrations.torch.training import Training
 from stepscope.record import Run
 from stepscope.record.problems import Problems, Reporter
 
@@ -58,13 +55,9 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
         self.before = 0
         """Steps of the run before the training's first one, if another Trainer took them."""
         self._alone = Problems()
-        self._training = False
+        self._training: Training | None = None
         self._tokens = 0
         self._examples, self._ranks = 0, 1
-        self._stepper: Stepper | None = None
-        self._stop: Stop | None = None
-        self._running: Run | None = None
-        self._watch: Watch | None = None
 
     @property
     def reporter(self) -> Reporter:
@@ -81,7 +74,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
     @guarded
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """Begin the run, or an attempt of it."""
-        if self._training and self._holder is not None:
+        if self._training is not None and self._holder is not None:
             self._take_off()
             self._holder.end("failed", "the training was left by an exception")
         holder = self._home(args, state)
@@ -90,49 +83,39 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
         if state.max_steps > 0:
             run.expect_steps(state.max_steps)
         holder.describe(_facts(args, more.get("model")))
-        self._training, self._tokens = True, state.num_input_tokens_seen
+        self._tokens = state.num_input_tokens_seen
         # These ask which devices there are, too much for every step.
         self._examples = args.train_batch_size * args.gradient_accumulation_steps
         self._ranks = max(args.world_size, 1)
-        self._running = run
-        self._stepper, self._stop = Stepper(run), Stop(run, state.logging_steps)
-        self._attach(run, more.get("model"), more.get("optimizer"))
-
-    @guarded
-    def _attach(self, run: Run, model: Any, optimizer: Any) -> None:
-        try:
-            self._watch = watch(model, optimizer, run, **self._watching)
-        except UsageError:
-            # DeepSpeed and others step by themselves; what the Trainer logs is recorded all the same.
-            self._watch = watch(None, None, run)
+        self._training = Training(run, state.logging_steps)
+        self._training.attach(more.get("model"), more.get("optimizer"), self._watching)
 
     @guarded
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Begin a step; all its batches have arrived."""
-        if self._stepper is not None:
-            self._stepper.begin(self.before + state.global_step + 1)
+        if self._training is not None:
+            self._training.stepper.begin(self.before + state.global_step + 1)
 
     @guarded
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """End the step, and the training if the run was asked to stop."""
-        stepper, stop, run = self._stepper, self._stop, self._running
-        if stepper is None or stop is None or run is None:
+        training = self._training
+        if training is None:
             return
+        run, tokens = training.run, state.num_input_tokens_seen
         run.examples += self._examples
-        tokens = state.num_input_tokens_seen
         if tokens != self._tokens:
             run.tokens += int(tokens - self._tokens) // self._ranks
             self._tokens = tokens
-        stepper.end()
-        if (stop.shared or run.step_counter.stopping) and stop.after(self.before + state.global_step):
+        if training.end_step(self.before + state.global_step):
             control.should_training_stop = True
-        stepper.asking()
+        training.stepper.asking()
 
     @guarded
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         """Record the Trainer's values."""
         self._record(args, state, logs or {})
-        self._asking()
+        self.on_epoch_begin(args, state, control)
 
     @guarded
     def on_predict(self, args: Any, state: Any, control: Any, metrics: Any, **_: Any) -> None:
@@ -140,22 +123,16 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
         self._record(args, state, metrics or {})
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Measure the wait for the first batch from here."""
-        self._asking()
+        """Leave what came before, an evaluation or a checkpoint, out of the wait for the next batch."""
+        if self._training is not None and not self._training.stepper.running:
+            self._training.stepper.asking()
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Leave the evaluation out of the wait for data."""
-        self._asking()
-
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Leave the checkpoint out of the wait for data."""
-        self._asking()
+    on_evaluate = on_save = on_epoch_begin
 
     @guarded
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """End the run. Values logged later, by ``trainer.evaluate()`` say, is a further attempt."""
         self._take_off()
-        self._training = False
         if self._holder is not None:
             self._holder.end()
 
@@ -181,17 +158,10 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
         for tag in named.keys() - numbers.keys():
             run.text(tag, named[tag], step)
 
-    def _asking(self) -> None:
-        if self._stepper is not None and not self._stepper.running:
-            self._stepper.asking()
-
     def _take_off(self) -> None:
-        stepper, watched = self._stepper, self._watch
-        self._stepper = self._stop = self._watch = self._running = None
-        if stepper is not None:
-            stepper.abandon()
-        if watched is not None:
-            watched.remove()
+        training, self._training = self._training, None
+        if training is not None:
+            training.take_off()
 
 
 def tags(logs: Mapping[str, Any]) -> dict[str, Any]:

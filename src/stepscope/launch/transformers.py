@@ -31,8 +31,8 @@ def _add(trainer: Any) -> None:
             if run is not None and not state.global_step:
                 self.before = max(run.step_counter.next - 1, 0)  # its first step is 1
             super().on_train_begin(args, state, control, **more)
-            if self._stepper is not None:
-                process.fetched = self._stepper.fetched
+            if self._training is not None:
+                process.fetched = self._training.stepper.fetched
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
             super().on_log(args, state, control, logs=logs, **more)

@@ -12,8 +12,7 @@ from stepscope.integrations.holder import RunHolder
 from stepscope.integrations.lightning.logger import StepscopeLogger
 from stepscope.integrations.lightning.package import Callback
 from stepscope.integrations.stepper import Stepper, examples
-from stepscope.integrations.torch.attach import Watch, watch
-from stepscope.integrations.torch.stop import Stop
+from stepscope.integrations.torch.training import Training
 from stepscope.record import Run
 from stepscope.record.endings import outcome
 from stepscope.record.problems import Problems, Reporter
@@ -65,13 +64,7 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
         self._watching = dict(watching or {})
         self.before = 0
         """Steps of the run before the training's first one, if another Trainer took them."""
-        self._forget()
-
-    def _forget(self) -> None:
-        self._run: Run | None = None
-        self._stepper: Stepper | None = None
-        self._stop: Stop | None = None
-        self._watch: Watch | None = None
+        self._training: Training | None = None
         self._restore: Callable[[], None] | None = None
         self._validation: Pause | None = None
 
@@ -105,10 +98,9 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
         if isinstance(total, int) and total > 0:
             run.expect_steps(total)
         scaler = getattr(getattr(trainer, "precision_plugin", None), "scaler", None)
-        self._watch = watch(trainer.model, trainer.optimizers, run, scaler=scaler, **self._watching)
-        self._run, self._stepper = run, Stepper(run)
-        self._stop = Stop(run, trainer.log_every_n_steps)
-        self._restore = _listen(trainer, self._stepper)
+        self._training = Training(run, trainer.log_every_n_steps)
+        self._restore = _listen(trainer, self._training.stepper)
+        self._training.attach(trainer.model, trainer.optimizers, self._watching, scaler=scaler)
 
     def step_of(self, trainer: Any) -> int | None:
         """Return the number under which Lightning will log this step, None if it does not tell."""
@@ -123,29 +115,28 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
     @guarded
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """Begin a step, unless this batch is a further part of one."""
-        if self._stepper is not None and not self._stepper.running:
-            self._stepper.begin(self.step_of(trainer))
+        if self._training is not None and not self._training.stepper.running:
+            self._training.stepper.begin(self.step_of(trainer))
 
     @guarded
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """End the step if the optimizer has stepped."""
-        stepper, stop, run = self._stepper, self._stop, self._run
-        if stepper is None or stop is None or run is None:
+        if self._training is None:
             return
+        run = self._training.run
         run.examples += examples(batch)
         if trainer.accumulate_grad_batches != 1 and self.accumulates(trainer):
             return
-        stepper.end()
-        if (stop.shared or run.step_counter.stopping) and stop.after(run.current_step or 0):
+        if self._training.end_step(run.current_step or 0):
             trainer.should_stop = True
 
     @guarded
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         """Leave the validation out of a step of several batches, in the middle of which it may come."""
-        if self._stepper is not None and self._holder is not None and self._validation is None:
-            self._validation = self._holder.run().pause("evaluation")
+        if self._training is not None and self._validation is None:
+            self._validation = self._training.run.pause("evaluation")
             self._validation.__enter__()
 
     @guarded
@@ -175,19 +166,16 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
             self._own.end()
 
     def _take_off(self) -> None:
-        stepper, watched, restore = self._stepper, self._watch, self._restore
-        self._forget()
-        if stepper is not None:
-            stepper.abandon()
-        if watched is not None:
-            watched.remove()
+        training, restore = self._training, self._restore
+        self._training = self._restore = self._validation = None
+        if training is not None:
+            training.take_off()
         if restore is not None:
             restore()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the objects of this process."""
-        gone = dict.fromkeys(("_run", "_stepper", "_stop", "_watch", "_restore", "_validation"))
-        return {**self.__dict__, **gone}
+        return {**self.__dict__, **dict.fromkeys(("_training", "_restore", "_validation"))}
 
 
 def _settings(trainer: Any) -> dict[str, Any]:
