@@ -20,7 +20,6 @@ from stepscope.record import Run
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.config import positive
 from stepscope.record.hooks import Hook
-from stepscope.record.problems import Reporter
 
 DISPATCH, WAIT = "dispatch", "wait"
 P = ParamSpec("P")
@@ -139,18 +138,13 @@ class CompletionTimer(Hook):
     """
 
     def __init__(self, run: Run, *, block_every_n_steps: int | None = None) -> None:
-        self._run = run
+        self._run = self.reporter = run
         self._every = positive("block_every_n_steps", block_every_n_steps)
         self._waiting: SimpleQueue[PendingResult | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._done = float("-inf")
         self._ended = not run.role.writes
         run.add_hook(self)
-
-    @property
-    def reporter(self) -> Reporter:
-        """The reporter that receives problems."""
-        return self._run
 
     @guarded
     def __call__(self, result: Any) -> None:

@@ -78,7 +78,7 @@ class BatchParts:
     """
 
     def __init__(self, run: Run, model: Any, *, wrapped: bool) -> None:
-        self._run = run
+        self._run = self.reporter = run
         self._taps: list[Any] = []
         self._state: Any = None
         self.retrace = False
@@ -87,11 +87,6 @@ class BatchParts:
         if wrapped and run.step_counter.stages is not None:
             self._stages = BatchStages(run.step_counter, model, run)
         self._tap(model)
-
-    @property
-    def reporter(self) -> Reporter:
-        """The reporter that receives problems."""
-        return self._run
 
     @guarded
     def _tap(self, model: Any) -> None:

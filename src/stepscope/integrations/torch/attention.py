@@ -15,7 +15,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from stepscope.integrations.guard import SelfEnding
-from stepscope.integrations.torch.calls import after_forward, before_forward
+from stepscope.integrations.torch.calls import after_forward, before_forward, take_off
 from stepscope.integrations.torch.functional import compiled
 from stepscope.integrations.torch.parameters import clean
 from stepscope.record.clock import NO_DEADLINE, Deadline
@@ -104,9 +104,7 @@ class AttentionHook(SelfEnding, Hook):
         self._release()
 
     def _release(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        take_off(self._handles)
         if self._calls is not None:
             self._calls.leave()
 
@@ -162,9 +160,7 @@ class AttentionCalls(TorchFunctionMode):
     def leave(self) -> None:
         """Look no more."""
         if self._handles:
-            for handle in self._handles:
-                handle.remove()
-            self._handles = []
+            take_off(self._handles)
             self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
     def numbers(self) -> dict[str, Any]:

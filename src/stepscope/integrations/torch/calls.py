@@ -11,6 +11,13 @@ from torch import nn
 from torch.compiler import is_compiling
 from torch.utils.hooks import RemovableHandle
 
+
+def take_off(handles: list[Any]) -> None:
+    """Remove hooks, the last added first, and empty the list."""
+    while handles:
+        handles.pop().remove()
+
+
 _nothing = nullcontext().__exit__
 """Takes a hook's arguments and returns None; a file that holds it can be read where Stepscope is missing."""
 

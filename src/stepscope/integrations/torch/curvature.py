@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from stepscope.integrations.guard import SelfEnding
+from stepscope.integrations.torch.calls import take_off
 from stepscope.integrations.torch.ledger import Evaluations, closure_in, is_nested, with_closure
 from stepscope.record.protocol import Hook
 
@@ -140,8 +141,7 @@ class SecondMoments:
 
     def remove(self) -> None:
         """Record no more."""
-        for handle in self._handles:
-            handle.remove()
+        take_off(self._handles)
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
         if is_nested(optimizer):

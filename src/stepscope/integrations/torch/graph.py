@@ -25,6 +25,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from stepscope.errors import UsageError
 from stepscope.events.kinds.graph import Node, NodeCost, node_name
+from stepscope.integrations.torch.calls import take_off
 from stepscope.record import messages
 
 TALKATIVE = ("torch.fx.experimental.symbolic_shapes", "torch.export", "torch._export")
@@ -319,8 +320,7 @@ def through_hooks(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[st
     try:
         model(*args, **kwargs)
     finally:
-        for handle in handles:
-            handle.remove()
+        take_off(handles)
     return TracedModule(calls.nodes, calls.costs, exported=False)
 
 

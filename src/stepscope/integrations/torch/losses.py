@@ -11,9 +11,8 @@ from torch.optim import Optimizer
 
 from stepscope.errors import UsageError
 from stepscope.integrations.guard import guarded
-from stepscope.integrations.torch.calls import after_forward
+from stepscope.integrations.torch.calls import after_forward, take_off
 from stepscope.record import Run
-from stepscope.record.problems import Reporter
 
 TAG = "train/loss"
 
@@ -40,7 +39,8 @@ class Losses:
                 f"the loss of {type(loss).__name__} cannot be seen",
                 hint="loss=torch.nn.CrossEntropyLoss(), or loss='loss' of a model's output; and an optimizer",
             )
-        self._run, self._name = run, loss if isinstance(loss, str) else ""
+        self._run = self.reporter = run
+        self._name = loss if isinstance(loss, str) else ""
         self._sum: Tensor | None = None
         self._count = 0
         self._step: int | None = None
@@ -49,11 +49,6 @@ class Losses:
             after_forward(source, self._seen),
             self._optimizer.register_step_post_hook(self._stepped),
         ]
-
-    @property
-    def reporter(self) -> Reporter:
-        """The reporter that receives problems."""
-        return self._run
 
     @guarded
     def _seen(self, module: nn.Module, inputs: Any, output: Any) -> None:
@@ -92,5 +87,4 @@ class Losses:
 
     def remove(self) -> None:
         """Record no more."""
-        for handle in self._handles:
-            handle.remove()
+        take_off(self._handles)

@@ -23,6 +23,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from stepscope.capture.backend import SAME_INPUTS
+from stepscope.integrations.torch.calls import take_off
 
 PREFIX = "nn.Module: "
 WRAPPERS = frozenset({"DistributedDataParallel", "DataParallel", "OptimizedModule"})
@@ -72,9 +73,7 @@ class ModuleScopes:
 
     def close(self) -> None:
         """Remove them; scopes that are open stay open until their module returns."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        take_off(self._handles)
         if self._filter in warnings.filters:
             cast("list[Any]", warnings.filters).remove(self._filter)
 

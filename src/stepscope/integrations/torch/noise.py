@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from stepscope.integrations.torch import measure
+from stepscope.integrations.torch.calls import take_off
 from stepscope.record.statistics.table import SQUARES, StatisticsTable
 
 
@@ -47,9 +48,7 @@ class OwnGradients:
 
     def disarm(self) -> None:
         """Look no more."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
+        take_off(self._handles)
         self.armed = False
 
     def take(self, seen: int) -> Tensor | float | None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from stepscope.integrations.guard import SelfEnding
+from stepscope.integrations.torch.calls import take_off
 from stepscope.integrations.torch.parameters import clean
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.protocol import Hook
@@ -69,9 +70,7 @@ class UpdateScaleHook(SelfEnding, Hook):
 
     def remove(self) -> None:
         """Measure no more."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        take_off(self._handles)
 
     def _keep(self, *_: object) -> None:
         self._count += 1

@@ -12,7 +12,6 @@ from stepscope.integrations.torch.updates import Joined
 from stepscope.kernels.marks import RateMarks, alike
 from stepscope.record import Run
 from stepscope.record.hooks import Hook
-from stepscope.record.problems import Reporter
 
 LOSS_SCALE = "gradients/loss_scale"
 SKIPPED = "gradients/skipped_steps"
@@ -33,7 +32,7 @@ class LearningRates(RateMarks):
     def __init__(self, optimizer: Optimizer, run: Run, name: str = "") -> None:
         self._first, self._whose = type(optimizer), f"optimizer/{name}" if name else "optimizer"
         super().__init__(optimizer, run, f"{self._whose}/lr")
-        self._run = run
+        self._run = self.reporter = run
         self._handle = Joined(self, optimizer)
 
     def follow(self, old: Optimizer, new: Optimizer) -> None:
@@ -48,11 +47,6 @@ class LearningRates(RateMarks):
                 kind = "" if type(new) is self._first else f"/{type(new).__name__}"
                 self.tag, self.apart = f"{self._whose}{kind}/lr", False
             self.optimizer, self._handle = new, Joined(self, new)
-
-    @property
-    def reporter(self) -> Reporter:
-        """The reporter that receives problems."""
-        return self._run
 
     @guarded
     def record(self) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from stepscope.errors import RecordError
-from stepscope.integrations.torch.calls import after_forward, before_forward
+from stepscope.integrations.torch.calls import after_forward, before_forward, take_off
 from stepscope.integrations.torch.parameters import clean
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.protocol import Hook
@@ -90,9 +90,7 @@ class RouterHook(Hook):
         self._release()
 
     def _release(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        take_off(self._handles)
 
 
 @dataclass

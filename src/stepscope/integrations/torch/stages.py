@@ -21,7 +21,7 @@ from torch.utils.hooks import RemovableHandle
 
 from stepscope.integrations.guard import report_raised
 from stepscope.integrations.torch import backward
-from stepscope.integrations.torch.calls import after_forward, before_forward, callable_modules
+from stepscope.integrations.torch.calls import after_forward, before_forward, callable_modules, take_off
 from stepscope.integrations.torch.completion import DeviceStages
 from stepscope.integrations.torch.updates import Joined
 from stepscope.kernels.marks import Marks, Phases
@@ -87,10 +87,7 @@ class StageMarks(Marks):
         if phases is None:
             return
         backward.ignore(self)
-        for joined in self._handles:
-            joined.remove()
-        for handle in (*self._learning, *self._learned.values()):
-            handle.remove()
+        take_off([*self._handles, *self._learning, *self._learned.values()])
         self._handles, self._learning, self._learned = [], [], {}
         phases.users -= 1
         if not phases.users:
@@ -127,9 +124,7 @@ class StageMarks(Marks):
         if self.left:
             self.left -= 1
             if not self.left:
-                for handle in self._learning:
-                    handle.remove()
-                self._learning = []
+                take_off(self._learning)
         elif not seen:
             # Another part of the model may be used from now on. One that is never seen costs less and less.
             self._unseen += 1

@@ -8,6 +8,7 @@ from typing import Any
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from stepscope.integrations.torch.calls import take_off
 from stepscope.kernels.marks import UpdateHooks
 
 _joined: weakref.WeakKeyDictionary[Optimizer, Pair] = weakref.WeakKeyDictionary()
@@ -30,12 +31,11 @@ class Pair:
         else:
             before = optimizer.register_step_pre_hook(hooks.update_begins)
             after = optimizer.register_step_post_hook(hooks.update_ended)
-        self._handles: tuple[Any, ...] = before, after
+        self._handles: list[Any] = [before, after]
 
     def remove(self) -> None:
         """Take them off."""
-        for handle in self._handles:
-            handle.remove()
+        take_off(self._handles)
 
 
 class Joined:
