@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+from stepscope.cli.output import Output, put
+
 SHELLS = ("bash", "zsh", "tcsh", "fish")
 DIRECTORIES = frozenset({"log_dir"})
 """Arguments that name a directory."""
@@ -18,11 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the script."""
     text = script(arguments.shell)
-    if arguments.json:
-        import json
-
-        text = json.dumps({"shell": arguments.shell, "script": text})
-    print(text)
+    put(Output(f"{text}\n", {"shell": arguments.shell, "script": text}), as_json=arguments.json)
     return 0
 
 

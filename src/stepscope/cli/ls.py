@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -76,11 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
             facts = facts_of(log, reports, ranks=arguments.ranks, newest=bool(arguments.budget)) | {
                 "waiting": [asdict(wait) for wait in waits]
             }
-            if arguments.budget:
-                put(within(Output("", facts), arguments.budget), as_json=True)
-                return
-            json.dump(facts, sys.stdout, indent=1, allow_nan=False)
-            print()
+            put(within(Output("", facts), arguments.budget), as_json=True)
             return
         say(within(Output(table(log, arguments, now=time.time())), arguments.budget).text.rstrip("\n"))
         for problem in problem_lines(log):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
-from stepscope.cli.output import say
+from stepscope.cli.output import Output, put
 from stepscope.files import writing
 
 
@@ -33,10 +32,8 @@ def run(arguments: argparse.Namespace) -> None:
     report, name = write_run(arguments.log_dir, arguments.run)
     path = Path(arguments.output or name)
     write(path, report)
-    if arguments.json:
-        print(json.dumps({"written": str(path), "bytes": len(report)}))
-    else:
-        say(f"written to {path}")
+    data = {"written": str(path), "bytes": len(report)}
+    put(Output(f"written to {path}\n", data), as_json=arguments.json)
 
 
 def write(path: Path, report: bytes) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.output import aligned, say
+from stepscope.cli.output import Output, aligned, put
 from stepscope.errors import UsageError
 from stepscope.text import counted, size
 
@@ -69,11 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
         if action in ASKED_TWICE and not arguments.yes:
             ask_again(action, words[0] if words else None)
         annotations = ACTS[action](log, words)
-    if arguments.json:
-        json.dump(annotations, sys.stdout, indent=1)
-        print()
-    else:
-        say(text_of(action, annotations))
+    put(Output(f"{text_of(action, annotations)}\n", annotations), as_json=arguments.json)
 
 
 def ask_again(action: str, name: str | None) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import time
 from urllib.parse import urlsplit, urlunsplit
 
-from stepscope.cli.output import say
+from stepscope.cli.output import Output, put
 from stepscope.errors import UsageError
 from stepscope.serve.client import post
 
@@ -47,12 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
     made = post(arguments.address, "share", {"seconds": seconds_of(arguments.period)})
     parts = urlsplit(arguments.address)
     url = urlunsplit((parts.scheme, parts.netloc, parts.path or "/", f"token={made['token']}", ""))
-    if arguments.json:
-        print(json.dumps({"url": url, "until": made["until"]}))
-        return 0
-    print(url)
     end = time.strftime("%Y-%m-%d %H:%M", time.localtime(made["until"]))
-    say(f"anyone with this link can look at the runs until {end}, but change nothing")
+    text = f"{url}\nanyone with this link can look at the runs until {end}, but change nothing\n"
+    put(Output(text, {"url": url, "until": made["until"]}), as_json=arguments.json)
     return 0
 
 

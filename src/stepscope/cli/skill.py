@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
-from stepscope.cli.output import complain, say
+from stepscope.cli.output import Output, put
 from stepscope.errors import StepscopeError
 from stepscope.files import writing
 
@@ -37,16 +36,14 @@ def run(arguments: argparse.Namespace) -> None:
     """
     text = skill()
     if arguments.install is None:
-        say(json.dumps({"skill": text}) if arguments.json else text.rstrip("\n"))
+        put(Output(text, {"skill": text}), as_json=arguments.json)
         return
     path = Path(arguments.install) / "stepscope" / NAME
     with writing("the skill", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    if arguments.json:
-        say(json.dumps({"written": str(path)}))
-    else:
-        complain(f"written to {path}")
+    notes = () if arguments.json else (f"written to {path}",)
+    put(Output("", {"written": str(path)}, notes), as_json=arguments.json)
 
 
 def skill() -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 
+from stepscope.cli.output import Output, put
 from stepscope.errors import ServeError
 
 
@@ -42,10 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"the token cannot be kept in {path}: {error.strerror}",
             hint="set XDG_STATE_HOME to a directory of yours",
         ) from None
-    if arguments.json:
-        print(json.dumps({"token": token, "path": str(path)}))
-        return 0
-    print(token)
     ended = "; older links, addresses and cookies no longer work" if arguments.new else ""
-    print(f"kept in {path}{ended}", file=sys.stderr)
+    notes = () if arguments.json else (f"kept in {path}{ended}",)
+    put(Output(f"{token}\n", {"token": token, "path": str(path)}, notes), as_json=arguments.json)
     return 0

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.output import complain, say
+from stepscope.cli.output import Output, put
 from stepscope.cli.sync import line, waiting
 
 if TYPE_CHECKING:
@@ -36,15 +34,11 @@ def run(arguments: argparse.Namespace) -> None:
     chief = int(arguments.chief) if arguments.chief.isdecimal() else arguments.chief
     role = detect(environ=os.environ, chief=check_chief(chief))
     waits = waiting()
-    if arguments.json:
-        json.dump(facts(role) | {"waiting": [asdict(wait) for wait in waits]}, sys.stdout, indent=1)
-        print()
-        return
+    data = facts(role) | {"waiting": [asdict(wait) for wait in waits]}
     rows = lines(role) + [("waits", line(wait)) for wait in waits]
     width = max(len(name) for name, _ in rows)
-    say("\n".join(f"{name:<{width}}  {text}" for name, text in rows))
-    for problem in role.problems:
-        complain(problem)
+    text = "".join(f"{name:<{width}}  {text}\n" for name, text in rows)
+    put(Output(text, data, tuple(map(str, role.problems))), as_json=arguments.json)
 
 
 def lines(role: Role) -> list[tuple[str, str]]:
