@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import inspect
 import itertools
 import json
@@ -127,11 +128,18 @@ def first_line(text: str | None) -> str:
     return line.replace("``", "`").replace("None", "null")
 
 
+@functools.cache
+def class_of(module: str, name: str) -> ast.ClassDef:
+    """Return a class as its module's source has it; from Python 3.13 on a projection has none of its own."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return next(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name)
+
+
 def field_notes(struct: type) -> dict[str, str]:
     """Return what is said of each field: below it, which Python itself drops, or under ``Attributes:``."""
     _, _, listed = (inspect.getdoc(struct) or "").partition("\nAttributes:\n")
     under = {name: first_line(note) for name, note in re.findall(r"^    (\w+): (.*)", listed, re.MULTILINE)}
-    body = ast.parse(inspect.getsource(struct)).body[0].body  # type: ignore[attr-defined]
+    body = class_of(struct.__module__, struct.__name__).body
     own = {
         node.target.id: first_line(note.value.value)
         for node, note in itertools.pairwise(body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
@@ -52,7 +53,7 @@ def projected(*results: type, without: Collection[str] = ()) -> Callable[[type[R
     """
 
     def made(kind: type[Row]) -> type[Row]:
-        own = dict(vars(kind).get("__annotations__", {}))
+        own = inspect.get_annotations(kind)
         hints = {
             field.name: get_type_hints(result)[field.name]
             for result in results
