@@ -441,6 +441,13 @@ class Sampled:
         ]
         return [one for one in objects if one.name in (calls, calls.rpartition(".")[0])] or objects
 
+    def share_looked(self, lines: Iterable[SourceLine]) -> float:
+        """Return the share of the whole training that was seen in some lines."""
+        chosen = set(lines)
+        return sum(
+            share for text, share in self.samples.looked.shares.items() if self.line_of(text) in chosen
+        )
+
     def line_of(self, frame: str) -> SourceLine | None:
         """Return the place that a frame's text gives, its file relative to the program's directory."""
         return line_of(self.shown(frame))

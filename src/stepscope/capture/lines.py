@@ -35,6 +35,14 @@ MOST_TEXT = 80
 
 Line = tuple[str, int, str]
 """File, number from 1, function."""
+_looking: dict[int, LineHook] = {}
+"""The hooks that look, by the thread that they look at."""
+
+
+def looks_at(thread: int) -> dict[str, Any]:
+    """Return how often a thread was looked at so far, and the share of its time by lines, as frames."""
+    hook = _looking.get(thread)
+    return {} if hook is None else hook.looks()
 
 
 @dataclass
@@ -94,11 +102,14 @@ class LineHook(Hook):
         """Begin to look at the calling thread."""
         self._steps, self._target = run.step_counter, threading.get_ident()
         run.rank_facts(self.facts)
+        _looking[self._target] = self
         threading.Thread(target=self._loop, name="stepscope-lines", daemon=True).start()
 
     def end(self, run: Any, status: str, deadline: Deadline) -> None:
         """Look no more."""
         self._halt.set()
+        if _looking.get(self._target) is self:
+            del _looking[self._target]
 
     def _loop(self) -> None:
         before = time.perf_counter()
@@ -146,6 +157,16 @@ class LineHook(Hook):
             earlier.join(later)
         self._windows = self._windows[::2]
         self._looks *= 2
+
+    def looks(self) -> dict[str, Any]:
+        """Return the number of looks, and the share of the time in each line of the program."""
+        with self._lock:
+            whole = Window(0)
+            for window in self._windows:
+                whole.join(window)
+        seconds = sum(whole.spent_s.values())
+        lines = ((f"{line[0]}({line[1]}): {line[2]}", spent) for line, spent in whole.spent_s.items() if line)
+        return {"looks": whole.looks, "shares": {text: spent / seconds for text, spent in lines if seconds}}
 
     def facts(self) -> dict[str, Any]:
         """Return what was seen so far, as JSON types.

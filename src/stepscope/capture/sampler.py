@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
 
+from stepscope.capture.lines import looks_at
 from stepscope.capture.made import made
 from stepscope.capture.places import installed, places
 from stepscope.capture.processes import frame_text, function_text, processes
@@ -217,6 +218,7 @@ class StackSampler:
         self._held: dict[int, HeldBy] = {}
         """The times at which the sampler waited for each thread that Python started."""
         self._halt = threading.Lock()
+        self._target = 0
         self._thread: threading.Thread | None = None
         self._switch_s = sys.getswitchinterval()
         self._own_switch_s = self._switch_s
@@ -420,6 +422,7 @@ class StackSampler:
             ],
             "compiled": self._compiles.found, "settings": self.settings, "places": where,
             "setters": setters(self.settings, where["own"]), "made": made(self._own_lines()),
+            "looked": looks_at(self._target),
             "workers": processes.stacks(self._workers, self._shift_ns),
         }  # fmt: skip
 

@@ -79,6 +79,19 @@ class Made(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Looked:
+    """A thread by looks at it now and then.
+
+    Attributes:
+        looks: Their number, 0 = there were none.
+        shares: The share of the time in each line, as a frame.
+    """
+
+    looks: int = 0
+    shares: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Samples:
     """Samples of one rank's training thread, in order of time.
 
@@ -103,6 +116,7 @@ class Samples:
         places: Where its code lay, None if that was not recorded.
         holders: Threads that had the interpreter while the sampler waited for it.
         made: What lines call, by file and line as in a frame.
+        looked: What looks at the whole training saw until then.
     """
 
     lane: int
@@ -125,6 +139,7 @@ class Samples:
     setters: dict[str, str] = field(default_factory=dict)
     holders: tuple[Holder, ...] = ()
     made: dict[str, tuple[Made, ...]] = field(default_factory=dict)
+    looked: Looked = Looked()
 
     def __len__(self) -> int:
         return len(self.stack)
@@ -195,6 +210,7 @@ def one_after_another(captures: Sequence[Samples]) -> Samples:
             for holder in one.holders
         ),
         {line: objects for one in captures for line, objects in one.made.items()},
+        captures[-1].looked,
     )
 
 
@@ -314,6 +330,7 @@ def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None
         {name: value for name, value in settings.items() if isinstance(value, bool | int | str)},
         _as(Places, document.get("places")), {str(name): str(line) for name, line in setters.items()},
         tuple(held), _as(dict[str, tuple[Made, ...]], document.get("made")) or {},
+        _as(Looked, document.get("looked")) or Looked(),
     )  # fmt: skip
 
 

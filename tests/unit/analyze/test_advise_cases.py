@@ -18,7 +18,7 @@ from support.made_traces import GPU, events_of_line, kind_named
 from stepscope.analyze.advise import RULES, Facts, Finding, advise
 from stepscope.attribute.sampled import Sampled
 from stepscope.trace.model import Device, Kind, Source
-from stepscope.trace.sampled import Holder, Made, Samples
+from stepscope.trace.sampled import Holder, Looked, Made, Samples
 from stepscope.trace.tables import MemoryAction
 
 STEP = 1_000_000
@@ -256,7 +256,7 @@ NAMES = {
     "MEMORY": {"timeline", "steps", "device", "launches", "memory"},
     "XLA": "tf_XLAPjRtCpuClient/1", "DYNAMO": "/v/lib/python3.11/site-packages/torch/_dynamo",
     "Device": Device, "beside": beside, "waited": waited, "late": late, "held": held, "allocated": allocated,
-    "Made": Made,
+    "Looked": Looked, "Made": Made,
     "lane_of": lambda trace: int(trace.lane[trace.steps.row[0]]), "product": itertools.product,
 }  # fmt: skip
 

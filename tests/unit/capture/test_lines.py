@@ -4,12 +4,13 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
 
 import stepscope as ss
-from stepscope.capture.lines import MOST_LINES, MOST_WINDOWS, LineHook
+from stepscope.capture.lines import MOST_LINES, MOST_WINDOWS, LineHook, looks_at
 from stepscope.events.rank_file import MOST_FACTS_BYTES
 from stepscope.store.lines import spent_s, windows_of, windows_of_run
 from stepscope.store.ranks import Ranks
@@ -85,11 +86,24 @@ def test_a_window_names_the_lines_that_took_most():
 
 def test_nothing_was_seen_yet():
     assert LineHook().facts() == {}
+    assert LineHook().looks() == {"looks": 0, "shares": {}}
+
+
+def test_a_capture_gets_what_was_seen_of_the_whole_training():
+    looks = looked((3 if at % 4 else 0, at) for at in range(1000)).looks()
+    assert looks == {"looks": 1000, "shares": {"train.py(3): main": pytest.approx(0.75)}}
 
 
 def test_the_thread_ends_with_the_run(tmp_path):
     with ss.Run(tmp_path, hooks=[LineHook(interval_s=0.001)]) as run:
         [thread] = [each for each in threading.enumerate() if each.name == "stepscope-lines"]
         run.step()
+        ident = threading.get_ident()
+        deadline = time.monotonic() + 10
+        while not looks_at(ident).get("looks") and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert looks_at(ident)["looks"] > 0
+        assert any(text.endswith(": test_the_thread_ends_with_the_run") for text in looks_at(ident)["shares"])
     thread.join(10)
     assert not thread.is_alive()
+    assert looks_at(ident) == {}

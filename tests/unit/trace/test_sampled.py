@@ -190,3 +190,18 @@ def test_the_captures_of_a_run_are_one_sample(tmp_path, make) -> None:
 def test_damaged_settings_are_unknown(traced, found) -> None:
     (samples,) = load_samples(traced(json.dumps(document(settings=found)))).values()
     assert samples.settings == {}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "read"),
+    [
+        ({"looks": 400, "shares": {"/u/train.py(3): main": 0.25}}, (400, {"/u/train.py(3): main": 0.25})),
+        ({}, (0, {})),
+        (None, (0, {})),
+        ({"looks": 400, "shares": [3]}, (0, {})),
+        ({"looks": "many", "shares": {}}, (0, {})),
+    ],
+)
+def test_looks_at_the_whole_training_are_read_or_unknown(traced, recorded, read) -> None:
+    (samples,) = load_samples(traced(json.dumps(document(looked=recorded)))).values()
+    assert (samples.looked.looks, samples.looked.shares) == read

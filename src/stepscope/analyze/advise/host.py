@@ -257,9 +257,13 @@ def _without_operators(waited: Waited, python: Spans) -> list[Share]:
 
     own = [one for one in lines if alone(one.line) or alone((one.line.file, one.line.function))]
     count = max(sum(one.rows for one in whole), 1)
-    share = min(sum(one.rows for one in own) / count, 1.0)
-    # So few samples might be there by chance: a share has an error of two standard deviations.
-    return own if share - 2 * (share * (1 - share) / count) ** 0.5 >= WORTH else []
+    known = [(count, min(sum(one.rows for one in own) / count, 1.0))]
+    if waited.sampled is not None and (looks := waited.sampled.samples.looked.looks):
+        # The run itself looked at all of its steps, less often in each.
+        known.append((looks, waited.sampled.share_looked(one.line for one in own)))
+    # Few samples might be there by chance: a share has an error of two standard deviations.
+    least = max(share - 2 * (share * (1 - share) / count) ** 0.5 for count, share in known)
+    return own if least >= WORTH else []
 
 
 def _operators_of(waited: Waited, lines: list[Share]) -> dict[SourceLine, int]:
