@@ -111,8 +111,38 @@ ANSWERS: dict[str, set[str]] = {
     "logarithm_of_zero": {"nonfinite-loss"},
     "copied_before_the_split": {"evaluation-unlike-training"},
     "graphs_are_kept": {"memory-creep", "slower-steps"},
+    "triplets_at_the_margin": {"constant-output", "posterior-collapse", "never-learned", "worse-than-best"},
+    "one_folder_too_many": {"evaluation-unlike-training"},
+    "plateau_of_batches": {"schedule-too-fast", "learning-rate", "rate-too-small"},
+    "entropy_without_end": {"values-diverge", "loss-part-diverges", "loss-not-decreasing"},
+    "critic_without_bound": {"loss-part-diverges", "values-diverge", "discriminator-won"},
+    "prices_in_full": {
+        *("never-learned", "loss-not-decreasing", "rate-too-small", "loss-summed", "poor-initialization"),
+    },
+    "weights_of_tasks_vanish": {"never-learned", "loss-part-diverges", "gradient-stopped"},
+    "warm_up_outlasts_the_run": {"rate-too-small", "learning-rate", "loss-not-decreasing", "never-learned"},
+    "penalty_flattens_all": {"never-learned", "loss-not-decreasing", "constant-output", "posterior-collapse"},
+    "pupil_of_a_beginner": {"never-learned", "evaluation-unlike-training"},
+    "written_at_discharge": {"evaluation-unlike-training"},
+    "scale_of_an_outlier": {"evaluation-collapsed", "worse-than-best"},
 }
 """The rules that name the cause of each planted fault."""
+
+DENIED: dict[str, set[str]] = {
+    "triplets_at_the_margin": {"overfitting", "rate-too-small", "attempt-discontinuous"},
+    "one_folder_too_many": {"overfitting", "overtraining", "loss-not-decreasing", "class-imbalance"},
+    "plateau_of_batches": {"overfitting", "evaluation-unlike-training", "class-imbalance"},
+    "entropy_without_end": {"overfitting", "learning-rate", "attempt-discontinuous", "rate-too-small"},
+    "critic_without_bound": {"loss-not-decreasing", "overfitting", "rate-too-small"},
+    "prices_in_full": {"overfitting", "evaluation-unlike-training", "learning-rate"},
+    "weights_of_tasks_vanish": {"overfitting", "attempt-discontinuous"},
+    "warm_up_outlasts_the_run": {"overfitting", "evaluation-unlike-training", "rate-jump", "class-imbalance"},
+    "penalty_flattens_all": {"overfitting", "evaluation-unlike-training", "rate-too-small"},
+    "pupil_of_a_beginner": {"overfitting", "loss-part-diverges", "rate-too-small"},
+    "written_at_discharge": {"loss-not-decreasing", "attempt-discontinuous", "class-imbalance"},
+    "scale_of_an_outlier": {"overfitting", "learning-rate", "attempt-discontinuous", "series-stopped"},
+}
+"""The rules that would name a wrong cause of a planted fault, and advise what does not help."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +164,11 @@ class Judged:
         """The findings that name the planted cause."""
         accepted = ANSWERS.get(self.known["name"], set())
         return [each for each in self.findings if each.rule in accepted and each.severity != "info"]
+
+    @property
+    def denied(self) -> list[Finding]:
+        """The findings that name a cause that it does not have."""
+        return [each for each in self.findings if each.rule in DENIED.get(self.known["name"], set())]
 
     @property
     def dated(self) -> bool:
@@ -207,6 +242,7 @@ def main() -> None:
     healthy = [one for one in every if one.known["healthy"]]
     print(f"cause named: {sum(bool(one.right) for one in planted)} of {len(planted)}")
     print(f"onset within its interval: {sum(one.dated for one in planted)} of {len(planted)}")
+    print(f"with a cause that it does not have: {sum(bool(one.denied) for one in planted)} of {len(planted)}")
     later = [one for one in planted if one.known["onset"][0] > 0]
     print(
         f"of {len(later)} that begin later than at the first step, in the change log: "
