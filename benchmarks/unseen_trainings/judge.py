@@ -101,7 +101,7 @@ ANSWERS: dict[str, set[str]] = {
     "capitals_are_unknown": {"never-learned", "constant-output", "evaluation-unlike-training"},
     "schedule_ends_early": {"schedule-too-fast", "learning-rate"},
     "price_drowns_category": {"loss-not-decreasing", "never-learned"},
-    "collapses_to_a_point": {"constant-output", "posterior-collapse"},
+    "collapses_to_a_point": {"constant-output", "posterior-collapse", "outputs-collapsed"},
     "return_falls_to_nothing": {"return-collapsed", "worse-than-best", "evaluation-collapsed"},
     "accumulated_not_divided": {
         *("learning-rate", "loss-not-decreasing", "loss-summed", "update-scale", "exploding-gradient"),
@@ -111,15 +111,19 @@ ANSWERS: dict[str, set[str]] = {
     "logarithm_of_zero": {"nonfinite-loss"},
     "copied_before_the_split": {"evaluation-unlike-training"},
     "graphs_are_kept": {"memory-creep", "slower-steps"},
-    "triplets_at_the_margin": {"constant-output", "posterior-collapse", "never-learned", "worse-than-best"},
+    "triplets_at_the_margin": {
+        *("constant-output", "posterior-collapse", "never-learned", "worse-than-best", "outputs-collapsed"),
+    },
     "one_folder_too_many": {"evaluation-unlike-training"},
     "plateau_of_batches": {"schedule-too-fast", "learning-rate", "rate-too-small"},
-    "entropy_without_end": {"values-diverge", "loss-part-diverges", "loss-not-decreasing"},
-    "critic_without_bound": {"loss-part-diverges", "values-diverge", "discriminator-won"},
+    "entropy_without_end": {"values-diverge", "loss-part-diverges", "loss-not-decreasing", "loss-runs-away"},
+    "critic_without_bound": {"loss-part-diverges", "values-diverge", "discriminator-won", "loss-runs-away"},
     "prices_in_full": {
         *("never-learned", "loss-not-decreasing", "rate-too-small", "loss-summed", "poor-initialization"),
     },
-    "weights_of_tasks_vanish": {"never-learned", "loss-part-diverges", "gradient-stopped"},
+    "weights_of_tasks_vanish": {
+        *("never-learned", "loss-not-decreasing", "loss-part-diverges", "gradient-stopped"),
+    },
     "warm_up_outlasts_the_run": {"rate-too-small", "learning-rate", "loss-not-decreasing", "never-learned"},
     "penalty_flattens_all": {"never-learned", "loss-not-decreasing", "constant-output", "posterior-collapse"},
     "pupil_of_a_beginner": {"never-learned", "evaluation-unlike-training"},

@@ -23,7 +23,7 @@ from stepscope.health.rule import At, Rule
 from stepscope.health.series import Stream
 from stepscope.health.spikes import Spikes
 from stepscope.health.worth import severity_of
-from stepscope.names.roles import is_accuracy
+from stepscope.names.roles import is_accuracy, without_split
 from stepscope.text import number
 
 OFTEN = {"eval": 64, "train": 16, None: 16}
@@ -35,6 +35,11 @@ SERIES = CHANCE / 4
 """Chance of a false jump in one series: rows ask few of the series of a run for jumps."""
 NEVER = 1 << 62
 """Number of points that no series comes to."""
+RARELY = 2
+"""Points of a loss for each one of a metric that comes rarely, as evaluations do."""
+NO_GAIN, NEARLY, GAINED = 16, 0.8, 0.05
+"""Evaluations in which a score below ``NEARLY`` of the most possible should have gained something, and the
+part of what it can gain that is something."""
 STILL = 3
 """Points of a series that show that it stays the same."""
 COUNTS = ("activation_nonfinite", "gradient_nonfinite")
@@ -327,10 +332,28 @@ class RunFacts:
         """
         runs = dict.fromkeys(name for name, _ in self._of_role) if run is None else (run,)
         for known in [one for role in roles for name in runs for one in self._of_role.get((name, role), ())]:
-            if split is None or (split == "eval") == (known.stream.split == "eval"):
+            if split is None or (split == "eval") == self.is_evaluation(known):
                 known.advance(self._now)
                 if known.facts.count:
                     yield known
+
+    def is_evaluation(self, known: Known) -> bool:
+        """Return whether a series is of data that is not trained on.
+
+        A metric whose name tells no data is, if it comes rarely beside a loss and no evaluation has its name.
+        """
+        stream = known.stream
+        if stream.split is not None or stream.role != "metric":
+            return stream.split == "eval"
+        losses = self._every(stream.run, "loss", "part_loss")
+        most = max((loss.facts.count for loss in losses if loss.stream.split != "eval"), default=0)
+        return most >= RARELY * known.facts.count and not any(
+            other.stream.split == "eval" and without_split(other.stream.tag) == stream.tag
+            for other in self._every(stream.run, "metric")
+        )
+
+    def _every(self, run: str, *roles: str) -> Iterator[Known]:
+        return (known for role in roles for known in self._of_role.get((run, role), ()))
 
     def beside(self, known: Known, *roles: str) -> list[Known]:
         """Return what is known of the series of some roles of the same run and rank as a series."""
@@ -361,15 +384,26 @@ class RunFacts:
     def training_loss(self, run: str) -> Known | None:
         """Return the main training loss: the first one, of another part of the run if this part has none.
 
-        A part of a loss that is the only one is all of it.
+        A part of a loss that is the only one is all of it, and so is the only error where there is no loss.
         """
         others = [other for other, role in self._of_role if role == "loss" and other != run]
         losses = (known for part in (run, *others) for known in self.of(part, "loss", split="train"))
         first = next(losses, None)
         if first is None:
-            parts = list(self.of(run, "part_loss", split="train"))
-            first = parts[0] if len(parts) == 1 else None
+            errors = (one for one in self.of(run, "metric", split="train") if one.stream.lower_is_better)
+            every = list(self.of(run, "part_loss", split="train")) or list(errors)
+            first = every[0] if len(every) == 1 else None
         return first
+
+    def lowered(self, known: Known) -> Known | None:
+        """Return the loss that an evaluation is compared with: of the training, or of a set before its own.
+
+        Of several parts without their sum it is the first.
+        """
+        run = known.stream.run
+        losses = (*self.of(run, "part_loss", split="train"), *self.of(run, "loss", split="eval"))
+        first = self.training_loss(run) or next(iter(losses), None)
+        return None if first is known else first
 
 
 def _looks(known: Known, chunk: Chunk, cuts: tuple[int, ...]) -> dict[float, None]:
@@ -438,7 +472,9 @@ class Row(Rule):
         return self._leads_role(stream.role) and self.looks_at(stream) and self.is_of(stream)
 
     def is_of(self, stream: Stream) -> bool:
-        return self.splits is None or stream.split in self.splits or not self._leads_role(stream.role)
+        if self.splits is None or stream.split in self.splits or not self._leads_role(stream.role):
+            return True
+        return self.splits == ("eval",) and stream.split is None and stream.role == "metric"
 
     def words_of(self, role: str) -> str:
         words = super().words_of(role)
@@ -454,7 +490,8 @@ class Row(Rule):
 
     def judge(self, known: Known, run: RunFacts) -> None:
         """Open a finding about a series, bring it up to date, or close it."""
-        self.tell(known, self.see(known, run))
+        if self.splits != ("eval",) or run.is_evaluation(known):
+            self.tell(known, self.see(known, run))
 
     def tell(self, known: Known, seen: Seen | None) -> None:
         """Open a finding about a series, bring it up to date, or close it if nothing is seen any more."""
@@ -624,6 +661,21 @@ class InARow(Row):
 # --- facts that several rows ask for -----------------------------------------------------------------------
 
 
+def gained(known: Known) -> bool:
+    """Return whether an evaluation gained part of what it could, or had little to gain, or nobody knows."""
+    falls, facts = known.stream.lower_is_better, known.facts
+    means = facts.curve[1]
+    if falls is None or len(means) < NO_GAIN:
+        return True
+    begin, smooth = facts.first, medians_of_three(means)
+    best = float(smooth.min() if falls else smooth.max())
+    top = 1.0 if facts.most[0] <= 1 else 100.0 if facts.most[0] <= 100 else inf
+    if falls or top == inf:
+        return bool(abs(best - begin) >= GAINED * abs(begin))
+    # Below 0 is a score that is worse than that of a constant, as a share of the variance is.
+    return bool(begin > NEARLY * top or best - begin >= min(GAINED * (top - begin), abs(begin) / 2 or inf))
+
+
 def levels(facts: Facts, parts: int) -> Floats:
     """Return the medians of equal stretches of a series; empty if it has fewer kept means."""
     _, means = facts.curve
@@ -666,6 +718,15 @@ def given_back(values: Floats, first: float) -> tuple[float, int]:
     lost = np.clip((values - values[best]) / gained, 0.0, 1.0)
     least = np.minimum.accumulate(lost[::-1])[::-1]
     return float((least * np.arange(len(values), 0, -1)).max()) / len(values), best
+
+
+def medians_of_three(values: Floats) -> Floats:
+    """Return the median of each value and its neighbours, at both ends of two, without a call for each."""
+    if len(values) < 3:
+        return np.full(len(values), median(values)) if len(values) else values
+    before, middle, after = values[:-2], values[1:-1], values[2:]
+    inner = np.maximum(np.minimum(before, middle), np.minimum(np.maximum(before, middle), after))
+    return np.concatenate([[values[:2].mean()], inner, [values[-2:].mean()]])
 
 
 def since_index(bad: NDArray[np.bool_]) -> int:

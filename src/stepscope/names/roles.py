@@ -45,6 +45,7 @@ ROLES: dict[str, str] = {
     "labels": "counts of labels, as labels/CLASS",
     "metric": "metrics, as train/accuracy",
     "entropy": "the entropy of a policy, as train/entropy",
+    "spread": "how far outputs are apart, as train/embedding_std",
     "reward": "returns of episodes, as rollout/ep_rew_mean",
     "value_estimate": "estimates of returns, as train/q_mean",
     "setting": "settings that change in steps, as curriculum/stage, fold or seq_len",
@@ -98,6 +99,10 @@ EXPERT_SHARE = r"(?:load|usage|utili[sz]ation|shares?|fractions?)"
 """Words for the share of an expert."""
 _OF_EPISODES = r"(?:ep|episode|episodic|mean|avg|total|true|task|env|extrinsic)"
 """Words for the whole reward of an episode, of which bonuses for a search are no part."""
+_OUTPUT = r"(?:z|emb|embed(?:ding)?s?|feat(?:ure)?s?|repr(?:esentation)?s?|latents?|codes?|proj(?:ection)?s?)"
+"""Words for the output of an encoder."""
+_DISTANCE, _STRANGERS = r"(?:dist|distance)", r"(?:an|neg|negatives?)"
+"""Words for a distance, and for two examples that are to be apart."""
 _TABLE: list[tuple[str, str]] = [
     # Ours first, then other writers'. A group named layer is the layer.
     (r"ranks/loss", "rank_loss"),
@@ -169,6 +174,8 @@ _TABLE: list[tuple[str, str]] = [
     (r"optimizer/second_moment/(?P<layer>.+)", "second_moment"),
     (r"optimizer/left_out/(?P<layer>.+)", "left_out"),
     (r"(?:.*/)?(?:policy_|action_)?entropy", "entropy"),
+    (rf"(?:.*[/_])?{_OUTPUT}[/_](?:std|stddev|var|variance|spread)(?:_mean)?", "spread"),
+    (rf"(?:.*[/_])?(?:{_DISTANCE}_{_STRANGERS}|{_STRANGERS}_{_DISTANCE})", "spread"),
     (rf"(?:.*/)?(?:{_OF_EPISODES}_)*(?:rew|rewards?|returns?)(?:_mean|_avg)?", "reward"),
     (r"(?:.*/)?(?:q|v|qf?\d?|values?)_(?:values?_)?(?:mean|avg|max|values?|estimates?)", "value_estimate"),
     (r"(?:.*/)?(?:mean|avg|average|max)_(?:q|v|q_values?|values?)", "value_estimate"),
@@ -193,14 +200,14 @@ _WHOLE = (
 )
 """Words for the sum of all parts, in a dozen languages."""
 _LOSS_WORD = (
-    r"(?:loss(?:es)?(?:_(?:fn|func|function|value))?|nll|cross_?entropy|objective|objectif|objetivo|obiettivo|zielfunktion|criterion|bce|xent|(?:info_?)?nce|nt_?xent|log_?loss|cost|bp[cbd]"
+    r"(?:loss(?:es)?(?:_(?:fn|func|function|value))?|nll|cross_?entropy|objective|objectif|objetivo|obiettivo|zielfunktion|criterion|bce|xent|(?:info_?)?nce|nt_?xent|(?:m|binary_|multi_)?log_?loss|cost|bp[cbd]"
     r"|bits_per_[^\W_]+|neg(?:ative)?_log_?likelihood|nelbo"
     # German, French, Spanish, Portuguese, Italian, Dutch, Polish, Turkish, Russian, Chinese, Japanese, Korean
     r"|verlust|kosten|perte|co[uû]t|p[eé]rdida|coste|perda|custo|perdita|costo|verlies|strata|kay.p|потери|损失|代价|損失|손실)"
 )
 _STATISTIC = r"(?:epoch|batch|step|iter|average|avg|mean|global_avg|running|reduced|ema|swa|smooth(?:ed)?)"
 _LOSS = re.compile(
-    rf"(?:.*/)?(?:(?:{_STATISTIC}|{_WHOLE}|lm|ce|nll|cross_entropy)_|{_WHOLE})*{_LOSS_WORD}"
+    rf"(?:.*/)?(?:\d*(?:'s)?_)?(?:(?:{_STATISTIC}|{_WHOLE}|lm|ce|nll|cross_entropy)_|{_WHOLE})*{_LOSS_WORD}"
     rf"(?:[_/](?:{_STATISTIC}|{_WHOLE}))*|losses?/loss",
     re.IGNORECASE,
 )
@@ -254,6 +261,8 @@ def meaning_of(tag: str) -> Meaning | None:
     if split == "train" and kind == "loss" and _TERM.fullmatch(whole) is None:
         # What is to fall on the data that is trained on is what the training lowers.
         return Meaning("loss", split)
+    if split is None and kind == "loss" and _TERM.fullmatch(whole) is None:
+        return Meaning("metric")  # an error, of data that the name does not tell
     if split in ("train", None) and _DIVERGENCE.fullmatch(whole) and not tag.startswith(MEASURED):
         return Meaning("part_loss", split)
     path, _, end = tag.replace(".", "/").rpartition("/")
@@ -276,7 +285,7 @@ def scale_of(tag: str, role: str) -> float:
 
 def is_accuracy(tag: str) -> bool:
     """Return whether a metric is how often a classifier is right, as ``val/acc`` and ``accuracy`` are."""
-    return "acc" in tag.lower()
+    return "acc" in tag.lower() or "top1" in tag.lower()
 
 
 def is_loss_by_kind(tag: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 
 import numpy as np
 
@@ -21,7 +22,30 @@ ONSET = 0.1
 """Share of a fall below which it has not begun."""
 
 
-class DiscriminatorWon(Row):
+class FellToNothing(Row):
+    """A row on a series that is next to nothing in all of the second half of a run."""
+
+    @abstractmethod
+    def ceiling(self, known: Known, run: RunFacts) -> float | None:
+        """Return the level below which it is next to nothing, None if that is not known."""
+
+    @abstractmethod
+    def told(self, known: Known, run: RunFacts) -> tuple[str, dict[str, float]] | None:
+        """Return the sentence and its numbers; None if another series excuses it."""
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        own = known.facts
+        limit = self.ceiling(known, run) if own.finite >= STRETCHES else None
+        if limit is None:
+            return None
+        self.judged()
+        told = self.told(known, run) if (later_half(own) < limit).all() else None
+        if told is None:
+            return None
+        return Seen(*told, since_when(own, lambda values: values < limit))
+
+
+class DiscriminatorWon(FellToNothing):
     """Compares the two losses of an adversarial training with where they began.
 
     Formula: in an adversarial training, the medians of one loss are below won * its first values in the
@@ -43,26 +67,22 @@ class DiscriminatorWon(Row):
         "dropout; or use a loss whose gradient does not vanish (hinge, Wasserstein with a gradient penalty)"
     )
 
-    def see(self, known: Known, run: RunFacts) -> Seen | None:
+    def ceiling(self, known: Known, run: RunFacts) -> float | None:
+        if "adversarial" not in self.context.kinds or known.facts.least[0] < 0:
+            return None
+        return self.limits["won"] * known.facts.beginning
+
+    def told(self, known: Known, run: RunFacts) -> tuple[str, dict[str, float]] | None:
         own = known.facts
-        if "adversarial" not in self.context.kinds or own.finite < STRETCHES or own.least[0] < 0:
-            return None
-        self.judged()
-        limit = self.limits["won"] * own.beginning
-        if not (later_half(own) < limit).all():
-            return None
         for other in run.of(known.stream.run, *self.roles, split="train"):
-            facts = other.facts
-            later = later_half(facts)
+            facts, later = other.facts, later_half(other.facts)
             rose = len(later) and (later > self.limits["lost"] * facts.beginning).all()
-            if facts.least[0] < 0 or not rose:
-                continue
-            text = (
-                f"it fell from {number(own.first)} to {number(own.level)}, and {other.stream.tag} rose "
-                f"from {number(facts.first)} to {number(facts.level)}: one network has won"
-            )
-            values = {"first": own.first, "level": own.level, "other": facts.level}
-            return Seen(text, values, since_when(own, lambda values: values < limit))
+            if facts.least[0] >= 0 and rose:
+                text = (
+                    f"it fell from {number(own.first)} to {number(own.level)}, and {other.stream.tag} rose "
+                    f"from {number(facts.first)} to {number(facts.level)}: one network has won"
+                )
+                return text, {"first": own.first, "level": own.level, "other": facts.level}
         return None
 
 
@@ -71,7 +91,7 @@ def later_half(facts: Facts) -> Floats:
     return levels(facts, STRETCHES)[STRETCHES // 2 :]
 
 
-class PosteriorCollapse(Row):
+class PosteriorCollapse(FellToNothing):
     """Compares the divergence of a variational model with its own largest level and with the whole loss.
 
     Formula: the divergence in the loss of a variational model is below fell * its largest value and below
@@ -95,23 +115,55 @@ class PosteriorCollapse(Row):
         "(free bits); weaken the decoder if it ignores the latents"
     )
 
-    def see(self, known: Known, run: RunFacts) -> Seen | None:
+    def ceiling(self, known: Known, run: RunFacts) -> float | None:
+        training = run.training_loss(known.stream.run)
+        if kind_of(known.stream.tag) != "variational" or training is None or known.facts.least[0] < 0:
+            return None
+        return min(self.limits["fell"] * known.facts.most[0], self.limits["share"] * training.facts.level)
+
+    def told(self, known: Known, run: RunFacts) -> tuple[str, dict[str, float]] | None:
         own, training = known.facts, run.training_loss(known.stream.run)
-        if kind_of(known.stream.tag) != "variational" or training is None or own.finite < STRETCHES:
-            return None
-        self.judged()
-        limit = min(self.limits["fell"] * own.most[0], self.limits["share"] * training.facts.level)
-        if own.least[0] < 0 or not (later_half(own) < limit).all():
-            return None
+        assert training is not None
         text = (
             f"the divergence is {number(own.level)}, its largest was {number(own.most[0])}, and the loss is "
             f"{number(training.facts.level)}: the latents carry no information"
         )
-        values = {"level": own.level, "largest": own.most[0], "loss": training.facts.level}
-        return Seen(text, values, since_when(own, lambda values: values < limit))
+        return text, {"level": own.level, "largest": own.most[0], "loss": training.facts.level}
 
 
-class EntropyCollapsed(Row):
+class OutputsCollapsed(FellToNothing):
+    """Compares how far the outputs of a model are apart with how far they were when it began.
+
+    Formula: a spread or distance of embeddings or outputs is below fell * its first value in all of the
+        second half of the run
+    Fires: once it has held for as long as the run before it
+    Chance: none from noise: a factor of fell for half of the run
+    Source: Chen & He 2021, arXiv 2011.10566 (the spread of a collapsed embedding is 0); the factor: ours
+    """
+
+    id = "outputs-collapsed"
+    title = "The outputs collapsed"
+    severity = "medium"
+    fewest = "16 points of a spread of embeddings"
+    roles = ("spread",)
+    splits = ("train", None)
+    explains = ("worse-than-best",)
+    defaults = thresholds(fell=0.1)
+    action = (
+        "let something keep outputs apart: a stopped gradient or a slow copy in one branch, negatives that "
+        "are not all the hardest from the start, a term for their variance; lower the learning rate"
+    )
+
+    def ceiling(self, known: Known, run: RunFacts) -> float | None:
+        return None if known.facts.least[0] < 0 else self.limits["fell"] * known.facts.first
+
+    def told(self, known: Known, run: RunFacts) -> tuple[str, dict[str, float]] | None:
+        own = known.facts
+        text = f"it fell from {number(own.first)} to {number(own.level)}: all inputs get nearly one output"
+        return text, {"first": own.first, "level": own.level}
+
+
+class EntropyCollapsed(FellToNothing):
     """Compares the entropy of a policy with its beginning, and the return with where it began.
 
     Formula: the entropy of a policy is below fell * its first value in all of the second half of the run,
@@ -134,25 +186,59 @@ class EntropyCollapsed(Row):
         "the loss; raise its weight, lower the learning rate"
     )
 
-    def see(self, known: Known, run: RunFacts) -> Seen | None:
+    def ceiling(self, known: Known, run: RunFacts) -> float | None:
+        known_rewards = any(reward.facts.finite >= STRETCHES for reward in run.of(known.stream.run, "reward"))
+        return self.limits["fell"] * known.facts.first if known.facts.first > 0 and known_rewards else None
+
+    def told(self, known: Known, run: RunFacts) -> tuple[str, dict[str, float]] | None:
         own = known.facts
-        rewards = [
-            other.facts for other in run.of(known.stream.run, "reward") if other.facts.finite >= STRETCHES
-        ]
-        if own.finite < STRETCHES or not own.first > 0 or not rewards:
-            return None
-        self.judged()
-        limit = self.limits["fell"] * own.first
-        if not (later_half(own) < limit).all():
-            return None
+        rewards = [r.facts for r in run.of(known.stream.run, "reward") if r.facts.finite >= STRETCHES]
         if any(reward.level > float(levels(reward, STRETCHES)[0]) for reward in rewards):
             return None
         text = (
             f"the entropy fell from {number(own.first)} to {number(own.level)}: the policy hardly "
             f"explores; the return {course(rewards[0].first, rewards[0].level)}"
         )
-        values = {"first": own.first, "level": own.level, "return": rewards[0].level}
-        return Seen(text, values, since_when(own, lambda values: values < limit))
+        return text, {"first": own.first, "level": own.level, "return": rewards[0].level}
+
+
+class LossRunsAway(Row):
+    """Compares one of several losses, which need not all fall, with where they began.
+
+    Formula: the last quarter of a training loss is farther from 0 than all before, and than factor * the
+        largest first value of all training losses
+    Fires: within a quarter of the points so far
+    Chance: none from noise: a factor of factor, for a quarter of the run
+    Source: Arjovsky 2017, arXiv 1701.07875 (a critic without a bound); the factor: ours
+    """
+
+    id = "loss-runs-away"
+    title = "A loss runs away"
+    severity = "medium"
+    fewest = "16 points of one of several training losses"
+    roles = ("part_loss", "loss")
+    splits = ("train", None)
+    explains = ("loss-part-diverges",)
+    defaults = thresholds(factor=1000)
+    action = (
+        "bound what grows: a clip of weights or a gradient penalty for a critic, a target network for "
+        "values, a limit for a weight that is learnt, as that of an entropy; look at the sign of its target"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        own = known.facts
+        others = [other.facts for other in run.of(known.stream.run, *self.roles, split="train")]
+        if own.finite < STRETCHES or len(others) < 2:
+            return None
+        self.judged()
+        limit = self.limits["factor"] * max(abs(other.first) for other in others)
+        heights, quarter = np.abs(levels(own, STRETCHES)), STRETCHES // 4
+        if not 0 < max(limit, float(heights[:-quarter].max())) < heights[-quarter:].min():
+            return None
+        text = f"it began at {number(own.first)} and is {number(own.level)}"
+        values = {"first": own.first, "level": own.level, "largest_first": limit / self.limits["factor"]}
+        since = since_when(own, lambda values: np.abs(values) > limit / self.limits["factor"])
+        return Seen(text, values, since)
 
 
 class ReturnCollapsed(Row):
@@ -264,4 +350,7 @@ class ValuesDiverge(Row):
 
 _OF_EPISODE = re.compile(r"return|(?:^|[/_])ep(?:isod\w*)?_", re.IGNORECASE)
 """Names of what a whole episode brought; a reward alone may be that of a step."""
-ROWS = (DiscriminatorWon, PosteriorCollapse, EntropyCollapsed, ReturnCollapsed, ValuesDiverge)
+ROWS = (
+    *(DiscriminatorWon, PosteriorCollapse, OutputsCollapsed, EntropyCollapsed),
+    *(LossRunsAway, ReturnCollapsed, ValuesDiverge),
+)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stepscope.health.facts import CHANCE, FEWEST_GAPS, Change, Facts
 from stepscope.health.finding import Severity
 from stepscope.health.looks import (
+    NO_GAIN,
     SERIES,
     AcrossSeries,
     Known,
@@ -21,7 +22,9 @@ from stepscope.health.looks import (
     Seen,
     at_steps,
     course,
+    gained,
     given_back,
+    medians_of_three,
     since_index,
     since_when,
 )
@@ -42,9 +45,6 @@ SURE = 3.0
 """Standard deviations of single evaluations by which all since must be worse."""
 SINCE = 5
 """Evaluations after the best one."""
-NO_GAIN, NEARLY, GAINED = 16, 0.8, 0.05
-"""Evaluations in which a score below ``NEARLY`` of the most possible should have gained something, and the
-part of what it can gain that is something."""
 FEW = 4
 """Evaluations after the best, each worse than the one before, that are enough for a large rise."""
 LARGE = 0.5
@@ -154,7 +154,7 @@ class EvaluationUnlike(Row):
         return self._perfect(known, run) or self._gains_nothing(known, run)
 
     def _far(self, known: Known, run: RunFacts) -> Seen | None:
-        facts, training = known.facts, run.training_loss(known.stream.run)
+        facts, training = known.facts, run.lowered(known)
         if training is None or training.facts.finite < 5:
             return None
         first = max(training.facts.first, training.facts.beginning)
@@ -174,15 +174,15 @@ class EvaluationUnlike(Row):
         if facts.first - float(medians_of_three(means).min()) > back * little:
             return None
         text = (
-            f"it began at {number(facts.first)} and has not been below {number(facts.least[0])}, while the "
-            f"training loss fell from {number(first)} to {number(training.facts.level)}"
+            f"it began at {number(facts.first)} and has not been below {number(facts.least[0])}, while "
+            f"{_called(training)} fell from {number(first)} to {number(training.facts.level)}"
         )
         values = {"first": facts.first, "best": facts.least[0], "train": training.facts.level}
         return Seen(text, values, int(steps[0]))
 
     def _gains_nothing(self, known: Known, run: RunFacts) -> Seen | None:
         """Return that all that is evaluated is what it was at first, far from perfect."""
-        facts, training = known.facts, run.training_loss(known.stream.run)
+        facts, training = known.facts, run.lowered(known)
         evaluated = list(run.of(known.stream.run, "metric", "loss", split="eval"))
         if training is None or facts.finite < NO_GAIN or evaluated[0] is not known:
             return None
@@ -190,11 +190,11 @@ class EvaluationUnlike(Row):
         if not first - training.facts.level > first / 2 > 0:
             return None
         self.judged()
-        if facts.first == facts.last or any(map(_gained, evaluated)):
+        if facts.first == facts.last or any(map(gained, evaluated)):
             return None
         text = (
-            f"it was {number(facts.first)} at first and is {number(facts.level)}, while the training loss "
-            f"fell from {number(first)} to {number(training.facts.level)}"
+            f"it was {number(facts.first)} at first and is {number(facts.level)}, while "
+            f"{_called(training)} fell from {number(first)} to {number(training.facts.level)}"
         )
         values = {"first": facts.first, "level": facts.level, "train": training.facts.level}
         return Seen(text, values, facts.first_step)
@@ -209,7 +209,7 @@ class EvaluationUnlike(Row):
             if split_tag(other.stream.tag).metric != metric or other.facts.finite < 5 or other is known:
                 continue
             self.judged()
-            if other.stream.split == "eval" and _gained(other) and not _gained(known):
+            if other.stream.split == "eval" and gained(other) and not gained(known):
                 text = (
                     f"it was {number(facts.first)} at first and is {number(facts.level)}; "
                     f"{other.stream.tag} came to {number(best)}"
@@ -227,24 +227,15 @@ class EvaluationUnlike(Row):
         return None
 
 
+def _called(training: Known) -> str:
+    stream = training.stream
+    return "the training loss" if stream.role == "loss" and stream.split != "eval" else stream.tag
+
+
 def _is_trained_for(known: Known, run: RunFacts) -> bool:
     """Return whether an evaluation measures what the training loss does, whatever that is called."""
     training = run.training_loss(known.stream.run)
     return training is not None and without_split(known.stream.tag) == without_split(training.stream.tag)
-
-
-def _gained(known: Known) -> bool:
-    """Return whether an evaluation gained part of what it could, or had little to gain, or nobody knows."""
-    falls, means = known.stream.lower_is_better, known.facts.curve[1]
-    if falls is None or len(means) < NO_GAIN or not known.facts.least[0] >= 0:
-        return True
-    # What is learnt within the first evaluations is gained as well.
-    begin = float(means[:3].max() if falls else means[:3].min())
-    best = float(medians_of_three(means).min() if falls else medians_of_three(means).max())
-    top = 1.0 if known.facts.most[0] <= 1 else 100.0 if known.facts.most[0] <= 100 else inf
-    if falls or top == inf:
-        return abs(best - begin) >= GAINED * begin
-    return begin > NEARLY * top or best - begin >= min(GAINED * (top - begin), begin / 2)
 
 
 class RepeatedBatch(Row):
@@ -397,7 +388,7 @@ class WorseThanBest(Row):
     roles = ("metric", "loss")
     leads = ("metric",)
     splits = ("eval",)
-    unfit = ("adversarial", "reinforcement", "contrastive")
+    unfit = ("adversarial", "reinforcement")
     defaults = thresholds(lost=0.25, cost=0.125)
     action = "use the checkpoint of the best evaluation; see what changed after it with stepscope changes"
 
@@ -783,15 +774,6 @@ def middle_of_three(values: Floats, at: int) -> int:
     near = range(max(at - 1, 0), min(at + 2, len(values)))
     middle = sorted(float(values[place]) for place in near)[len(near) // 2]
     return min(near, key=lambda place: (values[place] != middle, abs(place - at)))
-
-
-def medians_of_three(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the median of each value and its neighbours, at both ends of two, without a call for each."""
-    if len(values) < 3:
-        return np.full(len(values), median(values)) if len(values) else values
-    before, middle, after = values[:-2], values[1:-1], values[2:]
-    inner = np.maximum(np.minimum(before, middle), np.minimum(np.maximum(before, middle), after))
-    return np.concatenate([[values[:2].mean()], inner, [values[-2:].mean()]])
 
 
 ROWS = (

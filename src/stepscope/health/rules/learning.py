@@ -19,6 +19,7 @@ from stepscope.health.looks import (
     RunFacts,
     Seen,
     at_steps,
+    course,
     means_between,
     since_index,
     since_when,
@@ -37,6 +38,8 @@ WARM_UP = 10
 """First points, in which a warm-up may begin from next to nothing."""
 OCTAVES = 4
 """Means of a beginning that are compared at least: the last one is of eight points."""
+LITTLE = 0.05
+"""Share of its first level by which a loss changes that has hardly begun to be learnt."""
 RESTS = 0.01
 """Share of its largest below which a rate has come to its end."""
 SINGLE = 1e-3
@@ -275,7 +278,7 @@ class LossPartDiverges(Row):
         limit = self.limits["ratio"] * first
         lowest = facts.least[0]
         hidden = training.facts.level < training.facts.first
-        is_part = 0 < first <= abs(training.facts.first)
+        is_part = 0 < first <= abs(training.facts.first) < facts.level
         if not (is_part and lowest < self.limits["learnt"] * first and facts.level > limit and hidden):
             return None
         # It begins where it leaves what it had learnt, not where it passes the limit.
@@ -445,7 +448,8 @@ class LearningRate(Row):
     rate is 0 from the beginning while another's is not.
 
     Formula: negative or not finite; 0 for zeros points, unlike before or other rates; above factor * the
-        point before and 1.5 * the largest; or it fell to nothing and rises as it fell
+        point before and 1.5 * the largest; or it fell to nothing and rises so; or rose to the end, the loss
+        hardly fell
     Fires: at the point, for 0 at the hundredth in a row, or a quarter of the points so far later
     Chance: none from a schedule that stays below its largest rate
     Source: trainpulse (10 * in one step); the schedule: ours
@@ -454,7 +458,8 @@ class LearningRate(Row):
     id = "learning-rate"
     title = "Learning-rate anomaly"
     fewest = "11 points"
-    roles = ("learning_rate",)
+    roles = leads = ("learning_rate",)
+    beside = ("loss",)
     defaults = thresholds(factor=10, zeros=100)
     grouped = True
     action = (
@@ -477,7 +482,22 @@ class LearningRate(Row):
             text = f"the learning rate has been 0 for {still:,} points"
             return Seen(text, {"value": 0.0, "points": still}, facts.constant_since)
         # A schedule that rises again may be about to fall again, until it ends.
-        return self._jump(known) or (self._mirrored(known) if self.ended else None)
+        seen = self._jump(known)
+        return seen or (self._mirrored(known) or self._climbs(known, run) if self.ended else None)
+
+    def _climbs(self, known: Known, run: RunFacts) -> Seen | None:
+        """Return a finding if a rate rose until the end, and the loss has hardly fallen at such rates."""
+        (steps, rates), training = known.stage.curve, run.training_loss(known.stream.run)
+        if training is None or min(len(rates), training.facts.finite) < MIN_POINTS:
+            return None
+        first, level = training.facts.beginning, training.facts.level
+        if (np.diff(rates) <= 0).any() or not abs(first - level) < LITTLE * abs(first):
+            return None
+        text = (
+            f"the learning rate has risen to the end, to {number(rates[-1])}, and the loss "
+            f"{course(first, level)}: the warm-up is longer than the run"
+        )
+        return Seen(text, {"value": rates[-1], "first": first, "loss": level}, int(steps[0]), "medium")
 
     def _mirrored(self, known: Known) -> Seen | None:
         """Return a finding if a rate fell to nothing and then rose the way it fell."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stepscope.health.facts import CHANCE, Facts
 from stepscope.health.finding import SEVERITIES, Severity
-from stepscope.health.looks import STILL, Known, Row, RunFacts, Seen
+from stepscope.health.looks import STILL, Known, Row, RunFacts, Seen, gained
 from stepscope.health.noise import Floats, rise_chance, standard_error, step_noise, taken_back
 from stepscope.health.ring import median
 from stepscope.health.rule import At, thresholds
@@ -126,11 +126,11 @@ class LossNotDecreasing(Row):
     severity = "high"
     fewest = "8 points that clearly fall, or 120 from the beginning on that are at most 10 steps apart"
     roles = ("loss", "part_loss", "metric", "learning_rate", "update_ratio")
-    leads = ("loss", "part_loss")
+    leads = ("loss", "part_loss", "metric")
     needs = ("loss",)
     beside = ("gradient_norm", "weight_norm")
     unfit = ("adversarial", "reinforcement")
-    defaults = thresholds(ratio=0.02, blocks=5)
+    defaults = thresholds(ratio=0.02, blocks=5, rests=0.25)
     action = (
         "overfit one batch first: if that fails, look at labels, loss and whether its gradient reaches the "
         "weights (PyTorch: detached tensors, an optimizer without the parameters; JAX: stop_gradient, "
@@ -145,13 +145,15 @@ class LossNotDecreasing(Row):
     def is_of(self, stream: Stream) -> bool:
         if stream.role == "part_loss":
             return stream.split != "eval"
+        if stream.role == "metric":
+            return stream.split != "eval" and stream.lower_is_better is True
         return stream.role != "loss" or (stream.split == "train" and stream.lower_is_better is True)
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         stream = known.stream
-        if self.context.is_second(stream):
+        is_part = stream.role != "loss" and run.training_loss(stream.run) is not known
+        if self.context.is_second(stream) or (is_part and stream.role == "metric"):
             return None
-        is_part = stream.role == "part_loss" and run.training_loss(stream.run) is not known
         facts = known.stage
         start = self._starts.get(facts)
         if start is None:
@@ -168,7 +170,7 @@ class LossNotDecreasing(Row):
             return self._never_learnt(at, curve, run) if len(curve.means) * curve.width >= enough else None
         seen = self._rose(at, curve, start) if start.fell or curve.few else None
         if seen is None and not start.fell and not curve.resumed:
-            seen = self._unmoved(at, curve, run) if curve.few else self._stuck(at, curve, start, run)
+            seen = self._unmoved(known, curve, run) if curve.few else self._stuck(at, curve, start, run)
         if seen is None and not curve.few and len(curve.means) * curve.width >= enough:
             seen = self._never_learnt(at, curve, run)
         if seen is not None:
@@ -308,15 +310,15 @@ class LossNotDecreasing(Row):
 
     # --- a loss that never falls -----------------------------------------------------------------------
 
-    def _unmoved(self, at: At, curve: _Curve, run: RunFacts) -> Seen | None:
+    def _unmoved(self, known: Known, curve: _Curve, run: RunFacts) -> Seen | None:
         """Return that few points show that nothing moves."""
-        means, level = curve.means, float(curve.levels[-1])
+        at, means, level = known.at, curve.means, float(curve.levels[-1])
         first = float(curve.levels[0])
         if len(means) < UNMOVED or float(curve.levels.min()) < first - FELL * abs(first):
             return None
         idle = self._idle(at)
-        signs = idle or self._stands(curve, run) or self._guesses(at, curve, run)
-        signs = signs or self._lacks_gradient(at, means[-PARTS:], run)
+        signs = idle or self._guesses(at, curve, run) or self._stands(curve, run)
+        signs = signs or self._lacks_gradient(at, means[-PARTS:], run) or self._rests(known, curve)
         if signs is None:
             return None
         severity, sign = signs
@@ -334,11 +336,19 @@ class LossNotDecreasing(Row):
         text = f"the loss has come to {number(later[-1])} after {len(curve.means) * curve.width} points{sign}"
         return Seen(text, {"value": float(later[-1])}, int(curve.steps[0]), severity)
 
+    def _rests(self, known: Known, curve: _Curve) -> tuple[Severity, str] | None:
+        """Say that it has had one value for most of its points, and not that of a perfect model."""
+        since, first, last = known.stage.constant_since, float(curve.means[0]), known.stage.last
+        rests = last != 0 and (curve.steps >= since).mean() > 1 - self.limits["rests"]
+        rests = rests and first - last < FELL * abs(first)
+        return ("medium", f"; it has not changed at all since step {since:,}") if rests else None
+
     def _stands(self, curve: _Curve, run: RunFacts) -> tuple[Severity, str] | None:
-        """Say that it does not fall, or evenly by next to nothing, if no score ever changes."""
+        """Say that it does not fall, or evenly by next to nothing, if no score ever gains anything."""
         scores = [one for one in run.of(None, "metric", split="eval") if one.facts.count > STILL]
         scores = [one for one in scores if one.stream.lower_is_better is not None]
-        if not scores or any(one.facts.only in (None, *one.stream.perfect) for one in scores):
+        still = [one.facts.only not in (None, *one.stream.perfect) for one in scores]
+        if not scores or not all(same or not gained(one) for same, one in zip(still, scores, strict=True)):
             return None
         levels, half = curve.levels, len(curve.levels) // 2
         before, after = float(levels[0] - levels[half]), float(levels[half] - levels[-1])
@@ -347,11 +357,14 @@ class LossNotDecreasing(Row):
             return None
         falls = rise_chance(-curve.means[:PARTS]) < CHANCE / 10
         # One that slows down may have its fall before the first point.
-        if (falls and not after >= EVENLY * before > 0) or (not falls and gain > self.limits["ratio"] / 10):
+        slows = falls and not after >= EVENLY * before > 0
+        # Where nothing can be learnt, scores move by chance beside a loss that does not fall.
+        if slows or (not falls and (gain > self.limits["ratio"] / 10 or not all(still))):
             return None
         how = f"it fell by only {100 * gain:.1g} %, no slower at the end than at first"
         how = how if falls else "it does not fall"
-        return "medium", f"; {how}, and no score of the evaluations has changed"
+        done = "changed" if all(still) else "gained anything"
+        return "medium", f"; {how}, and no score of the evaluations has {done}"
 
     def _idle(self, at: At) -> tuple[Severity, str] | None:
         """Return the evidence that no step so far could move the model, however noisy its loss is."""
