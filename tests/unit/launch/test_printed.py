@@ -146,3 +146,20 @@ def test_values_beside_a_bar_are_taken(monkeypatch, taken):
         {"loss": 2.0, "val_acc": 0.25}, {"loss": 2.0}, {"val_acc": 0.25},  # measured anew, and the same
         {"loss": 0.75}, {"loss": 0.5}, {"acc": 0.5},
     ]  # fmt: skip
+
+
+def test_what_a_program_has_kept_of_a_stream_is_heard_after_the_run_begins(monkeypatch, taken):
+    """As ``csv.writer`` keeps the ``write`` that the stream had when it was made."""
+    streams = SimpleNamespace(stdout=Stream(), stderr=Stream())
+    monkeypatch.setattr(sitecustomize, "sys", streams)
+    monkeypatch.setattr(builtins, "print", builtins.print)
+    made = sitecustomize._Lines()
+    kept = streams.stdout.write
+    made.leave_streams()
+    assert kept("loss 0.5\n") == 9
+    printed.watch_stream(streams.stdout)
+    kept("loss 0.25\n")
+    assert taken == [{"loss": 0.25}]
+    streams.stdout.write = kept  # given back by whoever kept it: it does not call itself
+    kept("loss 0.125\n")
+    assert streams.stdout.getvalue() == "loss 0.5\nloss 0.25\nloss 0.125\n"

@@ -162,7 +162,7 @@ class _Lines:
         self.told: Any = None
         """The object of ``stepscope.launch.plain`` that takes the lines; None while it is not loaded."""
         self.bare = builtins.print
-        self._streams: list[tuple[Any, Callable[..., Any]]] = []
+        self._streams: list[tuple[Any, Callable[..., Any], Callable[[], None]]] = []
         self.print = self._watched()
         builtins.print = self.print
 
@@ -186,8 +186,23 @@ class _Lines:
             if original is None or not hasattr(stream, "__dict__"):
                 return
 
+            left = False
+
+            def leave() -> None:
+                nonlocal left
+                left = True
+                del stream.write
+
             def write(text: Any) -> Any:
-                nonlocal skipped
+                nonlocal skipped, left
+                if (
+                    left
+                ):  # the program has kept this, as csv.writer does: what watches the stream now hears of it
+                    left = False
+                    try:
+                        return stream.write(text)
+                    finally:
+                        left = True
                 result = original(text)
                 if prints:
                     return result
@@ -198,7 +213,7 @@ class _Lines:
                 return result
 
             stream.write = write
-            self._streams.append((stream, write))
+            self._streams.append((stream, write, leave))
 
         watch(sys.stdout)
         watch(sys.stderr)
@@ -246,9 +261,9 @@ class _Lines:
     def leave_streams(self) -> None:
         """Give the streams their own ``write`` back, unless somebody else has replaced it since."""
         self.pause(float("inf"))
-        for stream, write in self._streams:
+        for stream, write, leave in self._streams:
             if stream.__dict__.get("write") is write:
-                del stream.write
+                leave()
         self._streams.clear()
 
     def _text(self, value: Any) -> str:
