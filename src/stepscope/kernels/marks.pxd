@@ -44,6 +44,7 @@ cdef class LoopMarks:
     cdef public bint differentiated
     cdef public bint got
     cdef public bint ahead
+    cdef public bint eager
     cdef public set updated
     cdef public double asked
     cdef public double begun
@@ -52,10 +53,10 @@ cdef class LoopMarks:
     cdef public double evaluated_s
     cdef public long long updates
     cdef public bint fetching
+    cdef public object by_hand
     cdef object _learns
     cdef object _steady
     cdef unsigned long _noted
-    cdef bint _eager
     cdef bint _shared
     cdef Py_ssize_t _expected
     cdef object _leader

@@ -226,6 +226,7 @@ class LoopMarks:
         differentiated: Whether a backward pass began since the step did.
         got: Whether any batch was fetched.
         ahead: Whether the running step began at the end of an update.
+        eager: Whether steps end at the end of an update, as no batch was fetched.
         updated: What has updated since the step began, by identity.
         asked: When the batch was asked for that comes before the first update.
         begun: When the first backward pass began, below 0 if none has.
@@ -234,6 +235,7 @@ class LoopMarks:
         evaluated_s: Seconds of evaluations since.
         updates: How many updates were seen.
         fetching: Whether a batch is being fetched: loaders may fetch through others.
+        by_hand: Notices updates that no optimizer makes; None where one does.
     """
 
     def __init__(
@@ -248,11 +250,12 @@ class LoopMarks:
         self.differentiated = self.got = False
         self.updated: set[int] = set()
         self.ended = self.evaluated_s = 0.0
-        self.ahead = self._eager = self._shared = False
+        self.ahead = self.eager = self._shared = False
         # What updates in every step without a loader, and the most that a step of it has had.
         self._leader, self._expected = 0, 1
         self._number = -1
         self.updates, self.fetching = 0, False
+        self.by_hand: Any = None
 
     def first(self, updater: Any) -> bool:
         """Make the run at the first update; return whether there is one."""
@@ -302,6 +305,8 @@ class LoopMarks:
 
     def before_fetch(self) -> cython.double:
         """Note that a batch is asked for; return the time."""
+        if self.by_hand is not None and self.differentiated and self._mine():
+            self.by_hand.look()
         now: cython.double = LoopMarks.now(self)
         if not self._mine():
             return now
@@ -357,13 +362,13 @@ class LoopMarks:
             divided = LoopMarks.end_at_update(self)
             again: cython.bint = self._leader == id(updater)
             self._expected = max(len(self.updated), self._expected if again else 1)
-            self._leader, self._eager = id(updater), True
+            self._leader, self.eager = id(updater), True
             LoopMarks._begin_step(self, self.ended, -1.0)
             steps.leave_out(evaluated_s)
             if not divided and steps.stages is not None:
                 steps.stages.drop()  # those that are over were counted for the step before
         if not steps.running:
-            self._eager = True
+            self.eager = True
             LoopMarks._begin_step(self, self.ended or LoopMarks.now(self), -1.0)
         return 0
 
@@ -379,7 +384,7 @@ class LoopMarks:
         self.ended, self.evaluated_s = LoopMarks.now(self), 0.0
         if self.got and len(self.updated) > 1:
             self._shared = True
-        if not self._eager or self._shared or (self._leader and self._leader not in self.updated):
+        if not self.eager or self._shared or (self._leader and self._leader not in self.updated):
             return 0
         if len(self.updated) >= self._expected:
             self._expected = len(self.updated)

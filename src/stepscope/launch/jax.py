@@ -7,6 +7,7 @@ the same weights add up gradients, and belong to one step.
 
 from __future__ import annotations
 
+import atexit
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -27,6 +28,9 @@ MAX_WRAPS = 8
 """Transformations of a function that are looked through."""
 LOOPS = ("scan", "fori_loop", "while_loop")
 WITHIN = "the updates within a step: a step is one call of {}, which loops over gradients"
+ALL_WITHIN = (
+    "the steps: they are within a call of {}, which loops over gradients; a call for each epoch shows more"
+)
 
 
 class Followed:
@@ -114,6 +118,11 @@ class Candidates:
         with suppress(Exception):
             return self._leaves(tree)  # type: ignore[no-any-return]
         return []
+
+    def uncounted(self) -> str:
+        """Return why no steps are counted: a whole training may be one call."""
+        within = [function.name for function in self._known.values() if function.differentiates_in_loop]
+        return ALL_WITHIN.format(within[0]) if within else ""
 
     def traced(self, inputs: Any) -> bool:
         """Return whether a call is part of another that is not followed, such as one of ``vmap``."""
@@ -232,6 +241,8 @@ def install(jax: ModuleType) -> None:
     printed.install()
     compiling.install(jax)
     candidates = Candidates(jax)
+    process.reasons.append(candidates.uncounted)
+    atexit.register(candidates.loop.close)
     for name in ("jit", "pmap"):
         jax.__dict__[name] = _compiling(getattr(jax, name), candidates)
     for name in ("grad", "value_and_grad"):

@@ -69,12 +69,12 @@ class Loop(LoopMarks):
         super().__init__(process, learns, steady)
         self._starts, self.evaluating = starts, False
 
-    def first_update(self, updater: Any, begun: float) -> None:
+    def take_update(self, updater: Any, begun: float) -> None:
         """Take an update that is known as one only after its end, such as that of a function just traced.
 
         Args:
             updater: What made it.
-            begun: When it began.
+            begun: When its step began, if it is the first.
         """
         if self.note_updater():
             if self.run is None:
@@ -101,6 +101,7 @@ class Loop(LoopMarks):
             self.begin_step(self.asked, self.waited)
         else:
             self.process.say(NO_LOADER)
+            self.eager = self.by_hand is not None  # known only at the next backward pass
             self.begin_step(self.begun if self.begun >= 0 else begun)
         self.differentiated = differentiated
         now = self.now()
@@ -166,8 +167,10 @@ class Loop(LoopMarks):
     def close(self) -> None:
         """End the last step, if it was updated, at the end of the run; say if no update was seen."""
         run = self.run
+        if self.by_hand is not None:
+            self.by_hand.close()
         if run is None:
-            if self.differentiated and not self.process.counted:
-                self.process.say(BY_HAND)
+            if not self.process.counted and (unseen := self.process.uncounted()):
+                self.process.say(unseen)
         elif self.updated and run.recording and run.step_counter.running:
             self.end_at_update()

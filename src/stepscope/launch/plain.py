@@ -232,8 +232,7 @@ class Told:
         from stepscope.launch.process import process
 
         if self.leads:
-            if not process.by_hand():
-                process.say(UNKNOWN)
+            process.say(process.uncounted() or UNKNOWN)
             skipped = self._skipped() - self._before
             if skipped > 0:
                 process.say(f"the values in {skipped:,} lines: they were printed faster than they are read")

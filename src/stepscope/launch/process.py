@@ -56,8 +56,8 @@ class Process(Switches):
         """Returns the step to which values belong that the program gives now; None for the running one."""
         self.fetched: Callable[[float], None] = lambda seconds: None
         """Takes the wait for a batch while the callback of a framework counts the steps."""
-        self.by_hand: Callable[[], bool] = lambda: False
-        """Returns whether gradients were computed, but no optimizer has stepped, which is said at the end."""
+        self.reasons: list[Callable[[], str]] = []
+        """Each returns why no steps of a framework were counted that computed gradients, or nothing."""
         self.sources = Sources()
         """Decides which values are new."""
         self.end_step: Callable[[], None] = lambda: None
@@ -99,6 +99,10 @@ class Process(Switches):
         """Whether steps of the run are seen, rather than only values that the program prints or tracks."""
         run = self._run
         return run is not None and (run.step_counter.running or run.step_counter.last is not None)
+
+    def uncounted(self) -> str:
+        """Return why no steps were counted, which is said at the end; empty if nobody knows."""
+        return next(filter(None, (reason() for reason in self.reasons)), "")
 
     @contextmanager
     def leading(self) -> Iterator[None]:

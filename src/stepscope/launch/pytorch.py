@@ -11,7 +11,7 @@ from typing import Any
 
 from stepscope.kernels.marks import timed
 from stepscope.launch import printed
-from stepscope.launch.loop import Loop
+from stepscope.launch.loop import BY_HAND, Loop
 from stepscope.launch.process import process
 from stepscope.launch.sources import PRINTED
 from stepscope.record import Run
@@ -53,9 +53,10 @@ def install(torch: ModuleType) -> None:
     from stepscope.integrations.torch.updates import Joined
 
     Joined(loop)
+    _watch_weights(optimizer.Optimizer, loop)  # hears of a pass before the loop does
     backward.listen(loop)
     atexit.register(loop.close)
-    process.by_hand = lambda: loop.run is None and loop.differentiated
+    process.reasons.append(lambda: BY_HAND if loop.run is None and loop.differentiated else "")
 
 
 def _watch_loaders(torch: ModuleType, loop: Loop) -> None:
@@ -83,6 +84,30 @@ def _watch_scalers(torch: ModuleType, loop: Loop) -> None:
         return result
 
     scaler.step = step
+
+
+def _watch_weights(optimizer: Any, loop: Loop) -> None:
+    """Notice updates by hand until the program makes an optimizer.
+
+    Args:
+        optimizer: The class of all.
+        loop: Takes them.
+    """
+    from stepscope.integrations.torch import backward
+    from stepscope.launch.by_hand import ByHand
+
+    loop.by_hand = by_hand = ByHand(loop)
+    backward.listen(by_hand)
+    original = optimizer.__init__
+
+    @wraps(original)
+    def __init__(self: Any, *arguments: Any, **options: Any) -> None:  # noqa: N807
+        if loop.by_hand is not None:
+            loop.by_hand = None
+            backward.ignore(by_hand)
+        original(self, *arguments, **options)
+
+    optimizer.__init__ = __init__
 
 
 def _watch_evaluation(torch: ModuleType, loop: Loop) -> None:
@@ -140,23 +165,27 @@ class FurtherModels(Hook):
             process.say(FURTHER)
 
 
-def _starts(run: Run, optimizer: Any) -> None:
-    """Watch the model of the first optimizer that steps."""
+def _starts(run: Run, updater: Any) -> None:
+    """Watch the model of the first optimizer that steps, or of a weight."""
     from stepscope.integrations.torch import watch
 
-    process.measured()
     process.record(PRINTED, printed.told.of_first_step(), run.step_counter.next)
+    groups = getattr(updater, "param_groups", None)
+    if groups is None:  # updated by hand: gradients may be emptied before anybody could measure them
+        watch(_model_of([updater]), None, run)
+        return
+    process.measured()
     run.add_hook(FurtherModels())
-    watch(_model_of(optimizer), optimizer, run)
+    watch(_model_of([parameter for group in groups for parameter in group["params"]]), updater, run)
 
 
-def _model_of(optimizer: Any) -> Any:
-    """Return the model that an optimizer trains, as the functions around its step have it; None if none has.
+def _model_of(parameters: list[Any]) -> Any:
+    """Return the model that has parameters, as the functions around their update hold it; None if none does.
 
     Of several the outermost is the model, such as DistributedDataParallel around it.
     """
     module = sys.modules["torch"].nn.Module
-    wanted = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    wanted = set(map(id, parameters))
     models: list[tuple[int, Any]] = []
     frame: FrameType | None = sys._getframe(1)
     depth = 0

@@ -1,15 +1,19 @@
 """TensorFlow: sessions of Estimators and ``MonitoredTrainingSession`` get our hook, functions are observed.
 
 A ``tf.function`` in whose trace an optimizer applies gradients takes a step at each call, and so does an
-optimizer that applies them outside of any function.
+optimizer that applies them outside of any function. A program without an optimizer takes one where it assigns
+to a variable whose gradient it has asked for.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from functools import wraps
 from time import perf_counter
 from types import ModuleType
 from typing import Any
+from weakref import WeakValueDictionary
 
 from stepscope.launch import printed
 from stepscope.launch.loop import Loop
@@ -50,6 +54,9 @@ class Updates:
         self._loop = Loop(process)
         self._function: Any = None
         self._updating: set[int] = set()
+        self._differentiated: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        """Variables whose gradients were asked for, while no optimizer is known."""
+        self._assigned = self._optimizes = False
 
     def watch(self, tensorflow: ModuleType) -> None:
         """Observe the functions that are called from now on."""
@@ -72,10 +79,56 @@ class Updates:
             if known:
                 self._loop.update_ended(function)
             elif id(function) in self._updating:  # it was traced in this call
-                self._loop.first_update(function, begun)
+                self._loop.take_update(function, begun)
             return result
 
         kind.__call__ = __call__
+        self._watch_assignments(tensorflow)
+
+    def _watch_assignments(self, tensorflow: ModuleType) -> None:
+        variable: Any = getattr(
+            sys.modules.get("tensorflow.python.ops.resource_variable_ops"), "ResourceVariable", None
+        )
+        names = [name for name in ("assign", "assign_add", "assign_sub") if hasattr(variable, name)]
+        if not names:
+            process.say(
+                "the steps of updates by hand: the variables of this version of TensorFlow are not known here"
+            )
+            return
+        tape = tensorflow.GradientTape
+        original = tape.gradient
+
+        @wraps(original)
+        def gradient(own: Any, target: Any, sources: Any, *arguments: Any, **options: Any) -> Any:
+            if not self._optimizes:
+                self._assigned = False
+                for source in tensorflow.nest.flatten(sources):
+                    if isinstance(source, variable):
+                        self._differentiated[id(source)] = source
+            return original(own, target, sources, *arguments, **options)
+
+        tape.gradient = gradient
+        for name in names:
+            setattr(variable, name, self._assigning(getattr(variable, name)))
+
+    def _assigning(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a method that assigns to a variable: the first one after gradients is an update."""
+
+        @wraps(original)
+        def assign(own: Any, *arguments: Any, **options: Any) -> Any:
+            if self._assigned or self._optimizes or id(own) not in self._differentiated:
+                return original(own, *arguments, **options)
+            if self._function is not None:
+                self._updating.add(id(self._function))
+            elif not process.led and not process.off:
+                self._assigned = True
+                self._loop.update_begins(own)
+                result = original(own, *arguments, **options)
+                self._loop.update_ended(own)
+                return result
+            return original(own, *arguments, **options)
+
+        return assign
 
     def of(self, optimizer: type) -> None:
         """Observe the optimizers of Keras.
@@ -83,14 +136,16 @@ class Updates:
         Args:
             optimizer: Their base class.
         """
-        owner: Any = next((base for base in optimizer.__mro__ if "apply_gradients" in vars(base)), None)
+        name = "apply" if hasattr(optimizer, "apply") else "apply_gradients"  # which calls it in Keras 3
+        owner: Any = next((base for base in optimizer.__mro__ if name in vars(base)), None)
         if owner is None:
             process.say("the steps: the optimizers of this version of Keras are not known here")
             return
-        original = owner.apply_gradients
+        original = getattr(owner, name)
 
         @wraps(original)
-        def apply_gradients(own: Any, *arguments: Any, **options: Any) -> Any:
+        def apply(own: Any, *arguments: Any, **options: Any) -> Any:
+            self._optimizes = True
             if self._function is not None:
                 self._updating.add(id(self._function))
                 return original(own, *arguments, **options)
@@ -101,7 +156,7 @@ class Updates:
             self._loop.update_ended(own)
             return result
 
-        owner.apply_gradients = apply_gradients
+        setattr(owner, name, apply)
 
 
 updates = Updates()

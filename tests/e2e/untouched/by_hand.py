@@ -1,5 +1,4 @@
-# steps: 0
-# lacks: no optimizer stepped
+# steps: 30
 import torch
 
 w = torch.randn(10, 1, requires_grad=True)

@@ -1,5 +1,5 @@
 # steps: 36
-# series: loss, best
+# series: loss
 # starts: the child is a new interpreter
 # The parent only starts a child, by spawn, and waits for its result.
 import multiprocessing

@@ -1,4 +1,4 @@
-# lacks: which loops over gradients
+# lacks: the steps: they are within a call of train, which loops over gradients
 # PureJaxRL's way: the whole training is one compiled call, a scan over epochs of a scan over batches.
 import jax
 import jax.numpy as jnp

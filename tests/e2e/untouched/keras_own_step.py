@@ -1,5 +1,5 @@
 # steps: 45
-# series: loss, mae, val_loss, val_mae
+# series: train/loss, train/mae, eval/loss, eval/mae, epoch
 # python: .venv-keras
 # A model that overrides train_step with GradientTape and its own trackers, trained by fit().
 import os

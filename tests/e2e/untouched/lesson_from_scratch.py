@@ -27,7 +27,7 @@ def model(xb):
 
 for epoch in range(3):
     total = 0.0
-    for xb, yb in train_dl:  # timed
+    for xb, yb in train_dl:
         loss = F.cross_entropy(model(xb), yb)
         loss.backward()
         for p in params:

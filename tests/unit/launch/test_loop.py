@@ -17,7 +17,7 @@ MADE = 50.0
 
 class Process(Switches):
     opened = step_of_values = None
-    counted = False
+    counted, uncounted = False, staticmethod(str)
 
 
 class Program:
@@ -85,7 +85,7 @@ class Program:
         """The first call of a function, of which it is known afterwards that it updates."""
         begun = self.now
         self.now += 1
-        self.loop.first_update("function", begun)
+        self.loop.take_update("function", begun)
 
     def w(self):
         """A later call of it."""

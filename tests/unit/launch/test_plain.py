@@ -124,18 +124,18 @@ def test_a_second_training_goes_on_with_the_numbers(run, told):
     assert [step for step, _ in run.values] == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("by_hand", [True, False])
-def test_unknown_steps_are_said_once(run, told, monkeypatch, by_hand):
-    """The loop says itself that the program updates by hand."""
+@pytest.mark.parametrize("reason", ["the steps: no optimizer stepped", ""])
+def test_why_steps_are_unknown_is_said_once(run, told, monkeypatch, reason):
+    """A framework that was used knows it better."""
     from stepscope.launch.process import process
 
     sentences = []
     monkeypatch.setattr(process, "say", sentences.append)
-    monkeypatch.setattr(process, "by_hand", lambda: by_hand)
+    monkeypatch.setattr(process, "reasons", [lambda: "", lambda: reason])
     tell(told, ["epoch {n} loss 0.{n}"])
     [hook] = run.hooks
     hook._end(run, "finished")
-    assert sentences == ([] if by_hand else [plain.UNKNOWN])
+    assert sentences == [reason or plain.UNKNOWN]
 
 
 def test_a_worker_and_a_forked_child_make_no_run(monkeypatch, run, told):
