@@ -1,4 +1,4 @@
-# lacks: only what is printed is known
+# lacks: the steps and their times
 # series: accuracy, log_loss
 # points: accuracy 0 1 2 3 4 5 6 7
 # scikit-learn, one pass of the data at a time, with a dict printed after each.
