@@ -165,6 +165,18 @@ def test_what_began_before_the_step_is_not_called_zero_times(logs: Path) -> None
     assert "; gain: about " in waits
 
 
+def test_lines_are_told_of_a_run_without_steps(tmp_path: Path) -> None:
+    code, spent = ["train.py", 7, "fit", "model.partial_fit(batch)"], [[0, 0, 0, 4.0, [[0, 3.0]]]]
+    with ss.Run(tmp_path / "a", card=False) as run:
+        run.rank_facts(lambda: {"lines": {"code": [code], "windows": spent}})
+        run.scalar("acc", 0.5, 0)
+    answer = ss.ask("explain_step", tmp_path, run="a")
+    assert answer.lines[0] == "a recorded no step times"
+    [table] = answer.tables
+    assert table.columns == ("line", "function", "seconds", "share")
+    assert table.rows == (("train.py:7  model.partial_fit(batch)", "fit", 3.0, "75.0 %"),)
+
+
 def test_a_picture_is_written(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "loss.png"
     assert main(["ask", "image", str(logs), "--run", "a", "--tag", "train/loss", "-o", str(file)]) == 0

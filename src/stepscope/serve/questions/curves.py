@@ -83,7 +83,7 @@ def series(
     )
     left = Table(
         "curves",
-        ("run", "tag", "curve", "least", "greatest", "points", "left out"),
+        ("run", "tag", "curve", "min", "max", "points", "left out"),
         tuple(rows),
         names=("run", "tag"),
     )

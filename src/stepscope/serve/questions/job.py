@@ -53,7 +53,7 @@ def ranks(
         (v.tag, v.step, v.ranks, v.mean, v.minimum, v.minimum_rank, v.maximum, v.maximum_rank)
         for v in stored.values()
     )
-    columns = ("value", "step", "ranks", "mean", "least", "of", "largest", "of which rank")
+    columns = ("value", "step", "ranks", "mean", "min", "min rank", "max", "max rank")
     tables.append(Table("newest values of the ranks' own", columns, values, names=("value",)))
     lines += [lost for lost in [unrecorded_text(rank.facts for rank in stored.members())] if lost]
     report = [line for line in text_of(job)[1:] if line]

@@ -206,7 +206,7 @@ def run(desk: Desk, run: Run = "") -> Answer:
     tables = [
         Table(
             "tags",
-            ("tag", "last", "step", "least", "at step", "greatest", "at step"),
+            ("tag", "last", "step", "min", "min step", "max", "max step"),
             tuple(_extremes(stored, tags)),
         )
     ]

@@ -120,12 +120,12 @@ def stages_of(run: StoredRun, step: int | None) -> tuple[list[str], list[Table]]
         step: Since when they changed; None to look for it.
     """
     timed = list(timed_of(run))
+    windows = windows_of_run(run.ranks.members())
     if not timed:
-        return [f"{run.name} recorded no step times"], []
+        return [f"{run.name} recorded no step times"], list(_line_table(windows))
     whole, *stages = timed
     if step is not None and not whole.step[0] <= step <= whole.step[-1]:
         raise _unknown_step(step, whole.step.tolist(), run.name)
-    windows = windows_of_run(run.ranks.members())
     since = step
     lines = []
     if since is None:
@@ -170,13 +170,14 @@ def stages_of(run: StoredRun, step: int | None) -> tuple[list[str], list[Table]]
 def _line_table(windows: Sequence[LineWindow]) -> Iterator[Table]:
     """Yield the lines of the program in which the training spent its time, from looks at its thread."""
     whole, steps = sum(window.seconds for window in windows), sum(window.steps for window in windows)
+    unit, factor = ("ms a step", 1e3 / steps) if steps else ("seconds", 1.0)
     rows = tuple(
-        (str(line), line.function, 1e3 * seconds / steps, share(seconds / whole))
+        (str(line), line.function, factor * seconds, share(seconds / whole))
         for line, seconds in spent_s(windows).items()
-        if steps and seconds >= LEAST_SHARE * whole
+        if seconds >= LEAST_SHARE * whole
     )
     if rows:
-        yield Table("lines of the training", ("line", "function", "ms a step", "share"), rows)
+        yield Table("lines of the training", ("line", "function", unit, "share"), rows)
 
 
 class Change(NamedTuple):
