@@ -71,8 +71,12 @@ def compare(
     ]
     charts = desk.charts()
     of_times, times = _times(sides)
-    # What recording costs is no result of the runs, and times of steps are judged once, by the steps.
-    aside = [chart for chart in charts if chart.own_cost or (times.rows and chart.role in TIMED)]
+    # What recording costs and what only counts is no result; times of steps are judged once, by the steps.
+    aside = [
+        chart
+        for chart in charts
+        if chart.own_cost or chart.kind == "counter" or (times.rows and chart.role in TIMED)
+    ]
     sentences, curves = _curves(sides, charts, metric, {line.tag for chart in aside for line in chart.lines})
     lines += [*sentences, *of_times]
     tables = [_settings(sides), curves, times, _findings(desk, sides)]
@@ -196,7 +200,7 @@ def _difference(
     gap = tables[1].mean(axis=0) - tables[0].mean(axis=0)
     one = "one run per side, so other seeds may differ" if max(sizes) == 1 else "one side is a single run"
     if not ((gap > 0).all() or (gap < 0).all()):
-        return mean_a, mean_b, "same", f"the curves cross{ended}"
+        return mean_a, mean_b, "same", f"{'the curves cross' if gap.any() else 'all values are equal'}{ended}"
     if mean_a and abs(mean_b - mean_a) < LEAST_RATIO * abs(mean_a):
         return mean_a, mean_b, "same", f"less than 1 %{ended}"
     side = "above" if gap[0] > 0 else "below"

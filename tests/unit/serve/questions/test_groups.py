@@ -88,3 +88,18 @@ def test_a_run_that_crashed_early_hides_no_difference(tmp_path: Path) -> None:
         "more than chance between 3 and 4 runs (Welch's test at 5 %); "
         "1 run that ended before step 39 left out"
     )
+
+
+@pytest.mark.parametrize(
+    ("b", "why"), [((1.0, 1.0), "all values are equal"), ((0.5, 1.5), "the curves cross")]
+)
+def test_two_runs_alike(tmp_path: Path, b: tuple[float, float], why: str) -> None:
+    """Curves cross only if each is above the other somewhere; what counts epochs is no result."""
+    for name, (even, odd) in (("a", (1.0, 1.0)), ("b", b)):
+        with ss.Run(tmp_path / name, card=False, handle_sigterm=False) as run:
+            for step in range(40):
+                run.scalars({"train/loss": odd if step % 2 else even, "epoch": step // 10}, step)
+    desk = Desk(tmp_path, cache=False)
+    answer = answered("compare", desk, {"a": "a", "b": "b"}, 4000)
+    desk.close()
+    assert {tag: row[3:] for tag, row in rows_of(answer).items()} == {"train/loss": ("same", why)}
