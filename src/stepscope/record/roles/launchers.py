@@ -33,14 +33,15 @@ def rank_variables(reader: EnvironmentReader) -> Claim | None:
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
     if "RANK" not in reader.environ or "WORLD_SIZE" not in reader.environ or pod_counts_nodes(reader):
         return None
-    rank, size = reader.integer("RANK"), reader.integer("WORLD_SIZE")
-    source = rank_source(reader.environ)
-    if not reader.pair(source, rank, size, reader.said("RANK", "WORLD_SIZE")):
-        return None
-    assert rank is not None
-    node = reader.integer("GROUP_RANK", "NODE_RANK", "CROSS_RANK", "PET_NODE_RANK")
-    local, many = reader.integer("LOCAL_RANK"), reader.integer("LOCAL_WORLD_SIZE")
-    return Claim(source, rank, size, reader.said(*names), None, local, many, node)
+    return reader.claim(
+        rank_source(reader.environ),
+        reader.integer("RANK"),
+        reader.integer("WORLD_SIZE"),
+        reader.said(*names),
+        local_rank=reader.integer("LOCAL_RANK"),
+        local_size=reader.integer("LOCAL_WORLD_SIZE"),
+        node=reader.integer("GROUP_RANK", "NODE_RANK", "CROSS_RANK", "PET_NODE_RANK"),
+    )
 
 
 def rank_source(environ: Environ) -> str:
@@ -62,10 +63,9 @@ def local_variables(reader: EnvironmentReader) -> Claim | None:
     if local is None or many is None:
         return None  # how many ranks the hosts before this one have is not known
     rank = (node or 0) * many + local
+    facts = {"local_rank": local, "local_size": many, "node": node}
     evidence = reader.said("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE")
-    if not reader.pair("LOCAL_RANK", rank, size, evidence):
-        return None
-    return Claim("LOCAL_RANK and WORLD_SIZE", rank, size, evidence, None, local, many, node)
+    return reader.claim("LOCAL_RANK and WORLD_SIZE", rank, size, evidence, **facts)
 
 
 def simple(
@@ -91,13 +91,12 @@ def simple(
     def claim(reader: EnvironmentReader) -> Claim | None:
         if rank not in reader.environ or size not in reader.environ:
             return None
-        evidence = reader.said(rank, size, *local, *of, node)
-        number, many = reader.integer(rank), reader.integer(size)
-        if not reader.pair(source, number, many, reader.said(rank, size)):
-            return None
-        assert number is not None
-        where = reader.integer(node) if node else None
-        return Claim(source, number, many, evidence, None, reader.integer(*local), reader.integer(*of), where)
+        number, many, evidence = reader.integer(rank), reader.integer(size), (rank, size, *local, *of, node)
+        return reader.claim(
+            source, number, many, reader.said(*evidence),
+            local_rank=reader.integer(*local), local_size=reader.integer(*of),
+            node=reader.integer(node) if node else None,
+        )  # fmt: skip
 
     return claim
 
@@ -106,11 +105,7 @@ def pmix(reader: EnvironmentReader) -> Claim | None:
     """PMIx tells the rank and leaves the size to others; it is taken if one of them gives it."""
     rank = reader.integer("PMIX_RANK")
     size = reader.integer("PMIX_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
-    evidence = reader.said("PMIX_RANK", "PMIX_SIZE", "SLURM_STEP_NUM_TASKS")
-    if not reader.pair("PMIx", rank, size, evidence):
-        return None
-    assert rank is not None
-    return Claim("PMIx", rank, size, evidence)
+    return reader.claim("PMIx", rank, size, reader.said("PMIX_RANK", "PMIX_SIZE", "SLURM_STEP_NUM_TASKS"))
 
 
 def slurm(reader: EnvironmentReader) -> Claim | None:
@@ -122,12 +117,11 @@ def slurm(reader: EnvironmentReader) -> Claim | None:
     environ = reader.environ
     rank, size = reader.integer("SLURM_PROCID"), reader.integer("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
     names = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID")
-    if rank is None or size is None or slurm_is_alone(environ):
-        return None
-    if not reader.pair("Slurm", rank, size, reader.said(*names[:3])):
+    if slurm_is_alone(environ):
         return None
     local, node = reader.integer("SLURM_LOCALID"), reader.integer("SLURM_NODEID")
-    return Claim("Slurm", rank, size, reader.said(*names), None, local, None, node, outer=True)
+    evidence = reader.said(*names)
+    return reader.claim("Slurm", rank, size, evidence, local_rank=local, node=node, outer=True)
 
 
 def slurm_is_alone(environ: Environ) -> bool:
@@ -169,11 +163,8 @@ def kubeflow_node(reader: EnvironmentReader) -> Claim | None:
     evidence = reader.said("PET_NODE_RANK", "PET_NNODES", "PET_NPROC_PER_NODE")
     if "PET_NNODES" not in reader.environ or "LOCAL_RANK" in reader.environ:
         return None
-    if not reader.pair("Kubeflow", node, nodes, evidence):
-        return None
-    assert node is not None
     source = "Kubeflow" if one_process_per_pod(reader) else "Kubeflow, which counts pods and not processes"
-    return Claim(source, node, nodes, evidence, node=node, outer=True)
+    return reader.claim(source, node, nodes, evidence, node=node, outer=True)
 
 
 def elastic_count(reader: EnvironmentReader) -> int | None:
@@ -195,12 +186,12 @@ def tpu_pod(reader: EnvironmentReader) -> Claim | None:
     slices, slice_id = reader.integer("MEGASCALE_NUM_SLICES") or 1, reader.integer("MEGASCALE_SLICE_ID") or 0
     evidence = reader.said("TPU_WORKER_ID", "CLOUD_TPU_TASK_ID", "MEGASCALE_SLICE_ID", "MEGASCALE_NUM_SLICES")
     evidence += (f"{many} hosts in the slice",)
-    if not reader.pair("TPU pod", worker, many, evidence) or not reader.pair(
-        "TPU slices", slice_id, slices, evidence
-    ):
-        return None
+    parts = (
+        reader.claim("TPU pod", worker, many, evidence),
+        reader.claim("TPU slices", slice_id, slices, evidence),
+    )
     rank = worker + slice_id * many
-    return Claim("TPU pod", rank, many * slices, evidence, node=rank, outer=True)
+    return Claim("TPU pod", rank, many * slices, evidence, node=rank, outer=True) if all(parts) else None
 
 
 def indexed_job(reader: EnvironmentReader) -> Claim | None:

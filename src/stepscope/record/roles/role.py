@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Literal
+from typing import Any, Literal
 
 from stepscope.errors import RoleError, UsageError
 from stepscope.urls import is_url, join
@@ -162,17 +162,27 @@ class EnvironmentReader:
         if all(problem.message != f"{message}; it is not used" for problem in self.problems):
             self.problems.append(RoleError(f"{message}; it is not used", hint=hint))
 
-    def pair(self, source: str, rank: int | None, size: int | None, evidence: tuple[str, ...]) -> bool:
-        """Return whether rank and world size are both known and fit each other."""
+    def claim(
+        self, source: str, rank: int | None, size: int | None, evidence: tuple[str, ...], **facts: Any
+    ) -> Claim | None:
+        """Return the claim of a source, if rank and world size are both known and fit each other.
+
+        Args:
+            source: Its name.
+            rank: As for ``Claim``, like those that follow.
+            size: Likewise.
+            evidence: Likewise.
+            facts: Other fields of the claim.
+        """
         if rank is None or size is None:
-            return False
+            return None
         if rank < size:
-            return True
+            return Claim(source, rank, size, evidence, **facts)
         self.refuse(
             f"{source}: rank {rank} is not below the world size {size} ({', '.join(evidence)})",
             hint="set both as the launcher numbers them, or pass rank= and world_size= to Run",
         )
-        return False
+        return None
 
 
 _HINT = 'chief="first", "last", a rank, or a function of the world size that returns one'
