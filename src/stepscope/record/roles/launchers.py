@@ -7,9 +7,11 @@ and that they do not agree with another is not a contradiction.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
 
 from stepscope.record.roles.role import Claim, Environ, EnvironmentReader
 
@@ -233,6 +235,20 @@ def tf_config(reader: EnvironmentReader) -> Claim | None:
         return None
 
 
+class Task(msgspec.Struct):
+    """The task of a TF_CONFIG; some operators write the index as text."""
+
+    type: str = ""
+    index: Annotated[int, Meta(ge=0)] = 0
+
+
+class Config(msgspec.Struct):
+    """A TF_CONFIG; hosts are a list, or an object of hosts by index."""
+
+    cluster: dict[str, list[Any] | dict[str, Any]] | None = None
+    task: Task | None = None
+
+
 def parse(text: str) -> Claim | None:
     """Return the claim of a TF_CONFIG, None if it names no cluster.
 
@@ -240,20 +256,20 @@ def parse(text: str) -> Claim | None:
         ConfigError: It contradicts itself or is not a TF_CONFIG.
     """
     try:
-        config = json.loads(text)
-    except ValueError as error:
+        config = msgspec.json.decode(text.encode(errors="replace"), type=Config, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"is not as TensorFlow reads it: {error}") from None
+    except msgspec.DecodeError as error:
         raise ConfigError(f"is not JSON: {error}") from None
-    if not isinstance(config, dict):
-        raise ConfigError(f"must be a JSON object, got {type(config).__name__}")
-    cluster, task = part(config, "cluster"), part(config, "task")
-    if not cluster:
+    task = config.task or Task()
+    if not config.cluster:
         return alone(task)
-    jobs = {str(name): host_count(str(name), hosts) for name, hosts in cluster.items()}
+    jobs = {name: len(hosts) for name, hosts in config.cluster.items()}
     if all(name in jobs for name in CHIEFS):
         raise ConfigError("has both a chief and a master in its cluster; only one may be there")
-    if "type" not in task:
+    if not task.type:
         raise ConfigError("has a cluster but no task.type")
-    return place(jobs, str(task["type"]), index_of(task))
+    return place(jobs, task.type, task.index)
 
 
 def place(jobs: dict[str, int], kind: str, index: int) -> Claim:
@@ -280,57 +296,18 @@ def place(jobs: dict[str, int], kind: str, index: int) -> Claim:
     return Claim("TF_CONFIG", index + chiefs if kind == "worker" else 0, size, evidence)
 
 
-def alone(task: dict[str, Any]) -> Claim | None:
+def alone(task: Task) -> Claim | None:
     """Return the role of a task without a cluster: none in particular, or an evaluator.
 
     Raises:
         ConfigError: It is a task that needs a cluster.
     """
-    kind = str(task.get("type", "worker"))
+    kind = task.type or "worker"
     if kind == "evaluator":
         return Claim("TF_CONFIG", 0, 1, ("TF_CONFIG task evaluator 0",), "evaluator")
-    if kind not in (*CHIEFS, "worker") or index_of(task):
-        raise ConfigError(f"gives this task as {kind} {task.get('index', 0)!r:.20} but names no cluster")
+    if kind not in (*CHIEFS, "worker") or task.index:
+        raise ConfigError(f"gives this task as {kind:.40} {task.index} but names no cluster")
     return None
-
-
-def part(config: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a part that is an object or missing.
-
-    Raises:
-        ConfigError: It is something else.
-    """
-    value = config.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ConfigError(f"must have an object as {name}, got {type(value).__name__}")
-    return value
-
-
-def host_count(name: str, hosts: Any) -> int:
-    """Return the number of hosts of a job: a list, or an object of hosts by index.
-
-    Raises:
-        ConfigError: It is something else.
-    """
-    if not isinstance(hosts, list | dict):
-        raise ConfigError(f"must list the hosts of {name!r:.40}, got {type(hosts).__name__}")
-    return len(hosts)
-
-
-def index_of(task: dict[str, Any]) -> int:
-    """Return the index of a task; 0 if it is left out.
-
-    Raises:
-        ConfigError: It is not a number from 0.
-    """
-    index = task.get("index", 0)
-    if isinstance(index, str) and index.isascii() and index.isdigit():
-        index = int(index)  # some operators write it as text
-    if not isinstance(index, int) or isinstance(index, bool) or index < 0:
-        raise ConfigError(f"must have a number from 0 as task.index, got {index!r:.40}")
-    return index
 
 
 SOURCES: tuple[Callable[[EnvironmentReader], Claim | None], ...] = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -49,19 +50,19 @@ def test_who_is_who(text, expected):
     ("text", "message"),
     [
         ("not json", "is not JSON"),
-        ("[]", "must be a JSON object, got list"),
-        ("3", "must be a JSON object, got int"),
-        ('{"cluster": []}', "must have an object as cluster, got list"),
+        ("[]", "Expected `object`, got `array`"),
+        ("3", "Expected `object`, got `int`"),
+        ('{"cluster": []}', "got `array` - at `$.cluster`"),
         (
             '{"cluster": {"worker": "a"}, "task": {"type": "worker"}}',
-            "must list the hosts of 'worker', got str",
+            "got `str` - at `$.cluster[...]`",
         ),
         ('{"cluster": {"worker": ["a"]}}', "has a cluster but no task.type"),
-        ('{"cluster": {"worker": ["a"]}, "task": 3}', "must have an object as task, got int"),
+        ('{"cluster": {"worker": ["a"]}, "task": 3}', "got `int` - at `$.task`"),
         (config(type="worker", index=2), "gives this task the index 2, but the cluster has 2 worker"),
-        (config(type="worker", index=-1), "must have a number from 0 as task.index, got -1"),
-        (config(type="worker", index=1.5), "must have a number from 0 as task.index, got 1.5"),
-        (config(type="worker", index=True), "must have a number from 0"),
+        (config(type="worker", index=-1), "Expected `int` >= 0 - at `$.task.index`"),
+        (config(type="worker", index=1.5), "got `float` - at `$.task.index`"),
+        (config(type="worker", index=True), "got `bool` - at `$.task.index`"),
         (config(type="gpu", index=0), "gives this task the type 'gpu', which is not in its cluster"),
         (config({"gpu": ["a"]}, type="gpu"), "chief, worker, ps and evaluator are known"),
         (config({"chief": ["a"], "master": ["b"]}, type="chief"), "has both a chief and a master"),
@@ -71,7 +72,7 @@ def test_who_is_who(text, expected):
     ],
 )
 def test_what_is_wrong_with_it(text, message):
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
         parse(text)
     role = detect(environ={"TF_CONFIG": text})
     assert (role.rank, role.world_size) == (0, 1)
