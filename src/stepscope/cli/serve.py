@@ -13,6 +13,11 @@ from stepscope.urls import shown
 if TYPE_CHECKING:
     from stepscope.serve import Server
 
+OF_SERVER = (
+    "host", "port", "path_prefix", "token", "no_token", "allow_host", "embed", "read_only", "cache", "otlp",
+)  # fmt: skip
+"""Options that are the server's arguments."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -92,19 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         from stepscope.serve.attached import end_with_starter
 
         end_with_starter(lambda: server.end() if server is not None else None)
-    server = Server(
-        arguments.log_dir,
-        host=arguments.host,
-        port=arguments.port,
-        path_prefix=arguments.path_prefix,
-        token=arguments.token,
-        no_token=arguments.no_token,
-        allow_host=arguments.allow_host,
-        embed=arguments.embed,
-        read_only=arguments.read_only,
-        cache=arguments.cache,
-        otlp=arguments.otlp,
-    )
+    server = Server(arguments.log_dir, **{name: getattr(arguments, name) for name in OF_SERVER})
     announce(server, arguments)
     if arguments.open:
         open_browser(server.url)

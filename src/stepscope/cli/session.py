@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,7 +55,10 @@ class ProfileSession:
                 f"unknown command {command!r}: expected {', '.join(COMMANDS)}",
                 hint=near(command, list(COMMANDS)),
             )
-        return _RUNNERS[command](self, rest)
+        if command in (*VIEWS, "kernel"):
+            return self.view(command, rest)
+        done: Output = getattr(self, command)(rest)  # each of the others is a method
+        return done
 
     def view(self, name: str, words: list[str]) -> Output:
         """Show a view; on tfprof's own data as tfprof does, except if a kernel table is asked for."""
@@ -168,6 +170,10 @@ class ProfileSession:
             text += "options of the views: " + " ".join(f"-{name}" for name in OPTIONS) + "\n"
         return Output(text, {name: COMMANDS[name] for name in names})
 
+    def quit(self, words: list[str]) -> Output:
+        """Do nothing: the prompt leaves by itself."""
+        return Output("", None)
+
 
 def _no_words(command: str, words: list[str]) -> None:
     if words:
@@ -179,23 +185,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(value) if isinstance(value, tuple) else str(value)
-
-
-def _viewer(name: str) -> Callable[[ProfileSession, list[str]], Output]:
-    return lambda session, words: session.view(name, words)
-
-
-_RUNNERS: dict[str, Callable[[ProfileSession, list[str]], Output]] = {
-    **{name: _viewer(name) for name in (*VIEWS, "kernel")},
-    "advise": ProfileSession.advise,
-    "shapes": ProfileSession.shapes,
-    "steps": ProfileSession.steps,
-    "timeline": ProfileSession.timeline,
-    "report": ProfileSession.report,
-    "memory": ProfileSession.memory,
-    "diff": ProfileSession.diff,
-    "sql": ProfileSession.sql,
-    "set": ProfileSession.set,
-    "help": ProfileSession.help,
-    "quit": lambda _session, _words: Output("", None),
-}
