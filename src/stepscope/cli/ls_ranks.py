@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.output import aligned
@@ -19,6 +20,7 @@ HEAD = [
     *("LOSS", "NON-FINITE", "MEMORY", "DEVICE", "UPDATED", "HOST"),
 ]
 VALUES_HEAD = ["RUN", "VALUE", "STEP", "RANKS", "MEAN", "LEAST", "OF", "LARGEST", "OF"]
+OF_RANK = ("label", "kind", "rank", "role", "attempts", "state", "reason", "host", "pid", "written")
 RIGHT = {3, 5, 6, 7, 8, 9, 10, 11}
 
 
@@ -77,28 +79,7 @@ def line_of(rank: Rank, now: float) -> list[str]:
 
 def facts_of_rank(rank: Rank) -> dict[str, Any]:
     """Return one rank as JSON types; unrecorded values are null."""
-    digest = rank.digest
-    facts = {
-        "label": rank.label,
-        "kind": rank.kind,
-        "rank": rank.rank,
-        "role": rank.role,
-        "attempts": list(rank.attempts),
-        "state": rank.state,
-        "reason": rank.reason,
-        "host": rank.host,
-        "pid": rank.pid,
-        "written": rank.written,
-        "steps": digest.steps,
-        "step": digest.last_step,
-        "wall_time": digest.last_wall,
-        "median_step_s": digest.median_step_s,
-        "wait_ratio": digest.wait_ratio,
-        "loss": digest.loss,
-        "nonfinite": digest.nonfinite,
-        "resident_bytes": digest.resident_bytes,
-        "device_bytes": digest.device_bytes,
-        "unreadable_records": rank.skipped,
-        "unrecorded_values": rank.facts.get("unrecorded", 0),
-    }
+    facts = {name: getattr(rank, name) for name in OF_RANK} | asdict(rank.digest)
+    facts |= {"step": facts.pop("last_step"), "wall_time": facts.pop("last_wall")}
+    facts |= {"unreadable_records": rank.skipped, "unrecorded_values": rank.facts.get("unrecorded", 0)}
     return {name: plain(value) for name, value in facts.items()}
