@@ -13,14 +13,13 @@ import signal
 import socket
 import subprocess
 import sys
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from support.ports import free_port
-from support.servers import serving
+from support.servers import Handler, serving
 from support.waiting import until
 
 import stepscope as ss
@@ -245,27 +244,19 @@ def test_an_attached_server_ends_when_its_input_ends(runs):
 # --- a port that was taken over ---------------------------------------------------------------------------
 
 
-class Stranger(BaseHTTPRequestHandler):
+class Stranger(Handler):
     """Answers anything, keeps what it receives, and leads browsers wherever it was told."""
 
     def do_GET(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.server.received.append(f"{self.requestline}\n{self.headers}\n{body.decode('latin-1')}")
+        self.server.received.append(f"{self.requestline}\n{self.headers}\n{self.body().decode('latin-1')}")
         if self.headers.get("Authorization") is None and self.path.endswith("share"):
-            self.send_response(401)
-            self.send_header("WWW-Authenticate", self.server.challenge)
+            self.answer(401, WWW_Authenticate=self.server.challenge)
         elif self.path in self.server.redirects:
-            self.send_response(302)
-            self.send_header("Location", self.server.redirects[self.path])
+            self.answer(302, Location=self.server.redirects[self.path])
         else:
-            self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
+            self.answer(200)
 
     do_POST = do_GET
-
-    def log_message(self, *words):
-        pass
 
 
 @contextlib.contextmanager

@@ -2,11 +2,10 @@
 
 import contextlib
 import os
-from http.server import BaseHTTPRequestHandler
 
 import httpx
 import pytest
-from support.servers import serving
+from support.servers import Handler, serving
 
 import stepscope as ss
 from stepscope import notebook
@@ -14,7 +13,7 @@ from stepscope import notebook
 PATIENCE_MS = 20_000
 
 
-class Host(BaseHTTPRequestHandler):
+class Host(Handler):
     """A notebook server that shows one cell and passes on what is below its prefix."""
 
     def do_GET(self):
@@ -22,10 +21,7 @@ class Host(BaseHTTPRequestHandler):
             self.pass_on()
             return
         body = f"<!doctype html><title>Notebook</title>{self.server.cell}".encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(body)
+        self.answer(200, body, Content_Type="text/html")
 
     do_POST = do_GET
 
@@ -33,10 +29,9 @@ class Host(BaseHTTPRequestHandler):
         port, _, path = self.path.removeprefix("/user/ada/proxy/").partition("/")
         headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
         headers |= {"Host": "hub.example.org"}
-        length = int(self.headers.get("Content-Length", 0))
         target = f"http://127.0.0.1:{port}/{path}"
         with httpx.Client() as client:
-            answer = client.request(self.command, target, headers=headers, content=self.rfile.read(length))
+            answer = client.request(self.command, target, headers=headers, content=self.body())
         self.send_response(answer.status_code)
         for name, value in answer.headers.multi_items():
             if name.lower() not in ("content-encoding", "transfer-encoding", "content-length"):
@@ -44,9 +39,6 @@ class Host(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(answer.content)))
         self.end_headers()
         self.wfile.write(answer.content)
-
-    def log_message(self, *words):
-        pass
 
 
 @contextlib.contextmanager

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 
 import fsspec
 import pytest
 from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
+from support.servers import Handler, serving
 
 from stepscope import remote
 from stepscope.remote import Remote, insistent, is_lasting, status_of
@@ -208,23 +208,16 @@ def test_s3fs_does_not_try_again_by_itself_and_the_users_own_is_left_alone(monke
     """A store that throttles is asked as often as ``insistent`` says, not by each layer of the driver too."""
     asked = []
 
-    class Throttled(BaseHTTPRequestHandler):
+    class Throttled(Handler):
         def do_GET(self):
             asked.append(self.path)
-            body = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate</Message></Error>"
-            self.send_response(503)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            error = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate</Message></Error>"
+            self.answer(503, error)
 
         do_HEAD = do_GET
 
-        def log_message(self, *_):
-            pass
-
     monkeypatch.setattr(remote, "FIRST_RETRY_SECS", 0.01)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Throttled) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving(Throttled) as server:
         options = {"key": "a", "secret": "b", "endpoint_url": f"http://127.0.0.1:{server.server_port}"}
         own = fsspec.filesystem("s3", **options, config_kwargs={"read_timeout": 5})
         store = Remote("s3://bucket/x", {**options, "config_kwargs": {"read_timeout": 5}})
@@ -233,5 +226,4 @@ def test_s3fs_does_not_try_again_by_itself_and_the_users_own_is_left_alone(monke
             with pytest.raises(OSError, match="Reduce your request rate"):
                 call("bucket/x")
             assert len(asked) == remote.TRIES
-        server.shutdown()
     assert (own.retries, own.config_kwargs) == (type(own).retries, {"read_timeout": 5})

@@ -579,18 +579,9 @@ def instants(kind: type[Any], points: InstantEvents | None) -> Any:
 
 def source_of(draft: Draft, events: int) -> Source:
     """Return the source of a draft."""
-    return Source(
-        path=draft.path,
-        format=draft.format,
-        rank=draft.rank,
-        events=events,
-        file_bytes=draft.file_bytes,
-        rank_known=draft.rank_known,
-        world_size=draft.world_size,
-        host=draft.host,
-        origin_ns=draft.origin_ns if draft.clock == "unix" else 0,
-        facts=draft.facts,
-    )
+    same = {field.name for field in fields(Source)} - {"events", "origin_ns"}
+    origin = draft.origin_ns if draft.clock == "unix" else 0
+    return Source(events=events, origin_ns=origin, **{name: getattr(draft, name) for name in same})
 
 
 def found_features(trace: Trace) -> set[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import http.server
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +11,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from prometheus_client.parser import text_string_to_metric_families
 
 from stepscope.metrics import BY_NAME
-from support.servers import serving
+from support.servers import Handler, serving
 
 Values = dict[tuple[str, ...], float]
 """Values by the name of the metric and the values of its labels."""
@@ -44,20 +43,15 @@ def received(request: ExportMetricsServiceRequest) -> Values:
     )
 
 
-class Receiver(http.server.BaseHTTPRequestHandler):
+class Receiver(Handler):
     """A collector: keeps the metrics of each request."""
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        body = self.body()
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
         self.server.requests.append(ExportMetricsServiceRequest.FromString(body))
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *arguments: Any) -> None:
-        """Say nothing."""
+        self.answer(200)
 
 
 @contextmanager

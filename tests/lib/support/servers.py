@@ -48,6 +48,25 @@ def sent_by(app: Any, scope: dict[str, Any], body: bytes) -> list[dict[str, Any]
     return messages
 
 
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Answers requests and prints nothing; subclasses say how, as ``do_GET`` and so on."""
+
+    def body(self) -> bytes:
+        """What the client sent."""
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        """Answer; underscores in the names of headers are hyphens."""
+        self.send_response(status)
+        for name, value in {"Content_Length": str(len(body)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
 @contextmanager
 def serving(handler: Callable[..., Any], port: int = 0, host: str = "127.0.0.1") -> Iterator[Any]:
     """A server that answers while the block lasts; ``server_port`` is its port."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import http.server
 import io
 import json
 import logging
@@ -15,7 +14,7 @@ import pytest
 from PIL import Image
 from support.clock import Time
 from support.errors import raises
-from support.servers import serving
+from support.servers import Handler, serving
 
 import stepscope as ss
 from stepscope.errors import UsageError
@@ -27,16 +26,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # what
 SECRET = "s3cr3tpassw0rd"
 
 
-class Service(http.server.BaseHTTPRequestHandler):
+class Service(Handler):
     """Keeps what it is sent."""
 
     def do_POST(self):
-        self.server.seen.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(self.server.code)
-        self.end_headers()
-
-    def log_message(self, *arguments):
-        """Say nothing."""
+        self.server.seen.append(json.loads(self.body()))
+        self.answer(self.server.code)
 
 
 @pytest.fixture

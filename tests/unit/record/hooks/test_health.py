@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import threading
 from dataclasses import replace
@@ -10,7 +9,7 @@ from time import monotonic
 
 import pytest
 from support.clock import Time
-from support.servers import serving
+from support.servers import Handler, serving
 
 import stepscope as ss
 from stepscope import store
@@ -327,18 +326,12 @@ def test_what_the_machine_says_of_itself_is_no_sign_of_life(tmp_path):
         assert [finding.rule for finding in hook.findings] == ["stalled-training"]
 
 
-class Listener(http.server.BaseHTTPRequestHandler):
+class Listener(Handler):
     """Takes what is posted; answers what the server says."""
 
     def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.heard.append((self.headers, json.loads(body)))
-        self.send_response(self.server.answer)
-        self.send_header("Location", "http://127.0.0.1:9/elsewhere")
-        self.end_headers()
-
-    def log_message(self, *arguments):
-        pass
+        self.server.heard.append((self.headers, json.loads(self.body())))
+        self.answer(self.server.answer, Location="http://127.0.0.1:9/elsewhere")
 
 
 @pytest.fixture
