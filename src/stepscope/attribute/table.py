@@ -367,6 +367,8 @@ CALLBACKS = re.compile(
 """Operations of XLA and TensorFlow that call Python."""
 TO_DEVICE = re.compile(r"(?i:HtoD|H2D|host ?(?:->|(?:_| )?to(?:_| )?) ?device)")
 """Copies from the host to a device."""
+HANDS_OVER = re.compile(r"^(?:(?:Batched)?DevicePut|H2D Dispatch$)")
+"""Calls in which JAX makes its own array of one of the host's, and what XLA's threads do for them."""
 
 
 class Part:

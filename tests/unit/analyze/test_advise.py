@@ -64,6 +64,7 @@ def test_every_rule_is_there() -> None:
         "double-precision",
         "too-many-threads",
         "interpreter-held",
+        "host-arrays",
         "dense-gradient",
         "unused-gradients",
         "called-again",

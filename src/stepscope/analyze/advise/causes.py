@@ -25,7 +25,7 @@ from stepscope.attribute.origin import line_of
 from stepscope.attribute.sampled import Sampled
 from stepscope.attribute.source_lines import EVERY, Share
 from stepscope.attribute.spans import Ints, Spans
-from stepscope.attribute.table import MESSAGES, RECOMPUTES
+from stepscope.attribute.table import HANDS_OVER, MESSAGES, RECOMPUTES
 from stepscope.attribute.windows import NO_STEP
 from stepscope.text import time
 
@@ -228,6 +228,22 @@ def interpreter_held(waited: Waited) -> Selection | None:
     return Selection(waited.held_up, {"thread": name, "threads": len(waited.holders)}, line=line, waits=True)
 
 
+# --- arrays of the host --------------------------------------------------------------------------------
+
+
+def handed_over(waited: Waited) -> Selection | None:
+    """Select the time in which JAX's arrays are made of the host's, on any thread: the step needs them."""
+    trace = waited.trace
+    if trace.format != "xplane":
+        raise Abstain("no calls of JAX that say which arrays come from the host")
+    rows = np.flatnonzero((trace.rank == waited.rank) & named(trace, HANDS_OVER)[trace.name])
+    rows = rows[waited.spans.holds(trace.start_ns[rows])]
+    mine = outermost(trace, rows[trace.lane[rows] == waited.lane])
+    spans = rows_spans(trace, rows).intersect(waited.spans)
+    evidence = {"calls_per_step": len(mine) / waited.count}
+    return Selection(spans, evidence, mine, whole=True, of_rows=True) if len(mine) else None
+
+
 # --- growth --------------------------------------------------------------------------------------------
 
 
@@ -424,6 +440,20 @@ CAUSES: tuple[Cause, ...] = (
         },
         "no other thread holds the interpreter for long, or the steps without these waits would not be "
         f"{WORTH:.0%} shorter",
+    ),
+    _row(
+        "host-arrays",
+        handed_over,
+        lambda evidence: (
+            f"arrays of the host are copied for the device, {evidence['calls_per_step']:.3g} a step, for"
+        ),
+        {
+            "": "what is the same in each step, such as a data set, make an array of the device once: "
+            "jnp.asarray or jax.device_put before the loop; give new values in few arrays, of the type in "
+            "which the step computes"
+        },
+        f"the steps without them would not be {WORTH:.0%} shorter",
+        sure=lambda case: False,
     ),
     _row(
         "dense-gradient",
