@@ -138,6 +138,8 @@ def check_card(script, ended, expected):
     assert rows["steps"].startswith(f"{expected:,} ·")
     assert rows["state"].startswith("failed after" if noted(script, "exits") else "finished after")
     assert sum(int(share) for share in re.findall(r"(?<!<)\b(\d+) %", rows["time"].replace("<1", ""))) == 100
+    divided = re.search(r"copy|forward|backward|optimizer|dispatch|compile", rows["time"])
+    assert ("the stages of the steps, such as" in rows.get("unknown", "")) == (divided is None)
     assert (noted(script, "says") or "") in ended.stderr
     assert "stepscope/launch" not in ended.stderr  # no warning of Python's that is about us
 

@@ -149,7 +149,7 @@ def _card_of(
     lost = unrecorded_text(rank.facts for rank in members)
     unknown = [lost] if lost else []
     if steps.steps and not steps.parts_s.keys() - {"data", REST, UNDIVIDED}:
-        unknown.append("the stages of the steps")
+        unknown.append("the stages of the steps, such as forward and backward: run.stage(name) tells")
     return Card(
         run=str(directory),
         status=state,
