@@ -33,8 +33,8 @@ _RULES: dict[Question, str] = {
         gradients-not-zeroed gradient-stopped gradient-spike vanishing-gradient exploding-gradient clipping
         loss-scale update-ratio update-scale unchanged-tensor dead-relu dead-experts saturated-activation
         attention-logits attention-entropy
-        discriminator-won posterior-collapse outputs-collapsed entropy-collapsed return-collapsed values-diverge
-        loss-runs-away
+        discriminator-won posterior-collapse outputs-collapsed entropy-collapsed return-collapsed
+        values-diverge loss-runs-away
         """,
     "generalises": """
         overfitting overtraining evaluation-collapsed evaluation-unlike-training repeated-batch
