@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from stepscope.health.batch import Chunk, StreamBatch, rank_order, stream_order
 from stepscope.health.facts import CHANCE, Facts
 from stepscope.health.finding import Finding, Severity
+from stepscope.health.noise import standard_error
 from stepscope.health.restarts import Restarts
 from stepscope.health.ring import Floats, median
 from stepscope.health.rule import At, Rule
 from stepscope.health.series import Stream
 from stepscope.health.spikes import Spikes
 from stepscope.health.worth import severity_of
-from stepscope.names.roles import is_accuracy, without_split
+from stepscope.names.roles import is_accuracy, is_loss_by_kind, without_split
 from stepscope.text import number
 
 OFTEN = {"eval": 64, "train": 16, None: 16}
@@ -40,6 +41,10 @@ RARELY = 2
 NO_GAIN, NEARLY, GAINED = 16, 0.8, 0.05
 """Evaluations in which a score below ``NEARLY`` of the most possible should have gained something, and the
 part of what it can gain that is something."""
+BLOCK = 8
+"""Points of a loss that are compared as one number."""
+LEAST, WORSE = 0.01, 0.02
+"""Share by which a series changes at least if it improves, and by which evaluations may be worse and hold."""
 STILL = 3
 """Points of a series that show that it stays the same."""
 COUNTS = ("activation_nonfinite", "gradient_nonfinite")
@@ -367,6 +372,55 @@ class RunFacts:
         few = max((facts.count for facts in known), default=0) < STILL
         return set() if few or len(still) < len(known) else set(still)
 
+    def learns(self, run: str, since: float, *, falls: bool = True) -> bool:
+        """Return whether a training loss fell, or rose, after a time, more clearly than noise explains."""
+        return any(improves(one.facts, since, falls=falls) for one in self.of(run, "loss", split="train"))
+
+    def stands(self, run: str, since: float) -> bool:
+        """Return whether a training loss goes on after a time, and none fell in the second half of that."""
+        losses = [one.facts for one in self.of(run, "loss", split="train") if one.facts.last_wall > since]
+        return bool(losses) and not any(improves(one, (since + one.last_wall) / 2) for one in losses)
+
+    def weights_alone(self, run: str, since: float) -> bool:
+        """Return whether several parts of the loss are recorded, and none rose after a time."""
+        every = (one.facts for one in self.of(run, "part_loss", split="train"))
+        parts = [one for one in every if one.first_wall < since < one.last_wall]
+        return len(parts) > 1 and not any(improves(part, since, falls=False) for part in parts)
+
+    def is_second(self, stream: Stream) -> bool:
+        """Return whether a series is a loss only by its kind, and the run records one that is named so."""
+        return is_loss_by_kind(stream.tag) and any(
+            other.stream.split == "train" and not is_loss_by_kind(other.stream.tag)
+            for other in self.of(stream.run, "loss")
+        )
+
+    def holds(self, since: float) -> bool:
+        """Return whether evaluations after a time are as good as just before it; False if none tells.
+
+        Metrics decide if there are any: the loss of a classifier may rise while it is right as often, for
+        instance when its inputs are perturbed more and more.
+        """
+        good: dict[str, bool] = {}
+        for known in self.of(None, "metric", "loss", split="eval"):
+            means, middle = known.facts.curve[1], int(np.searchsorted(known.facts.walls, since, side="right"))
+            before, after = means[max(0, middle - 5) : middle], means[middle:]
+            if min(len(before), len(after)) < 2:
+                continue
+            usual = median(before)
+            worse = (median(after) - usual) * (-1 if known.stream.lower_is_better is False else 1)
+            role = known.stream.role
+            good[role] = good.get(role, True) and worse <= max(float(np.ptp(before)), WORSE * abs(usual))
+        return good.get("metric", good.get("loss", False))
+
+    def classifies(self) -> bool:
+        """Return whether a metric of a classifier is recorded."""
+        return any(is_accuracy(known.stream.tag) for known in self.of(None, "metric"))
+
+    def gains(self) -> bool:
+        """Return whether a metric or an evaluation loss has become better since the beginning."""
+        every = [*self.of(None, "metric"), *self.of(None, "loss", split="eval")]
+        return any(improves(one.facts, falls=bool(one.stream.lower_is_better), rare=True) for one in every)
+
     def accuracies(self, run: str) -> list[float]:
         """Return the level of each accuracy of a run, between 0 and 1; none of those in percent."""
         return [
@@ -632,7 +686,7 @@ class InARow(Row):
         """Return the steps and means that count."""
         return known.facts.curve
 
-    def excused(self, known: Known, since: int) -> bool:
+    def excused(self, known: Known, since: int, run: RunFacts) -> bool:
         """Return whether something else shows that nothing is wrong, from a kept mean on."""
         return False
 
@@ -651,7 +705,7 @@ class InARow(Row):
         first = since_index(bad)
         if not (bad[-self.calms(known) :].any() if holds else bad[-count:].all()):
             return None
-        if not holds and self.excused(known, first):
+        if not holds and self.excused(known, first, run):
             return None
         value = float(means[np.flatnonzero(bad)[-1]])
         values = {self.name.format(known.stream.role): value}
@@ -674,6 +728,37 @@ def gained(known: Known) -> bool:
         return bool(abs(best - begin) >= GAINED * abs(begin))
     # Below 0 is a score that is worse than that of a constant, as a share of the variance is.
     return bool(begin > NEARLY * top or best - begin >= min(GAINED * (top - begin), abs(begin) / 2 or inf))
+
+
+def improves(facts: Facts, since: float = -inf, *, falls: bool = True, rare: bool = False) -> bool:
+    """Return whether values after a time are better than before it, more clearly than noise explains.
+
+    Args:
+        facts: Of a series.
+        since: Where the stretch begins that is compared with what was before; minus infinity for the
+            beginning.
+        falls: Whether less is better.
+        rare: Whether it comes rarely, as evaluations do.
+    """
+    # Blocks of so many points; those of a long series hold more.
+    size, means = max((2 if rare else BLOCK) // facts.width, 1), facts.curve[1]
+    whole = len(means) // size
+    means, walls = (
+        means[: whole * size].reshape(whole, size).mean(axis=1),
+        facts.walls[size - 1 :: size][:whole],
+    )
+    begin = min(4, len(means) // 4) if since == -inf else int(np.searchsorted(walls[:whole], since))
+    before, recent = means[max(0, begin - 8) : begin], means[begin:]
+    if not len(before):
+        before, recent = recent[:2], recent[2:]
+    if not len(before) or len(recent) < 2:
+        return False
+    recent = recent[-8:]
+    gain = float(before.mean() - recent.mean()) * (1 if falls else -1)
+    # Two or less have the noise of the others.
+    few = float(recent.std()) if rare and len(recent) > 2 else 0.0
+    was, now = (few / len(one) ** 0.5 if len(one) < 3 else standard_error(one) for one in (before, recent))
+    return gain > max(3 * float(np.hypot(was, now)), LEAST * abs(float(before.mean())))
 
 
 def levels(facts: Facts, parts: int) -> Floats:

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from stepscope.health.batch import Chunk, StreamBatch
-from stepscope.health.context import Context, History, largest
+from stepscope.health.context import Context, largest
+from stepscope.health.facts import Facts
+from stepscope.health.looks import Row, RunFacts, improves
 from stepscope.health.restarts import Beginning, Restarts
 from stepscope.health.series import stream_of
 
@@ -32,36 +34,29 @@ def context(*chunks):
     return known
 
 
-def history(values, portion=None):
-    found, every = History(), chunk("train/loss", values)
-    size = portion or max(len(values), 1)
-    for begin in range(0, len(values), size):
-        found.take(every.part(slice(begin, begin + size)))
-    return found
+class Asks(Row):
+    """A row that asks for losses and metrics, and never sees anything."""
+
+    roles = ("loss", "metric", "part_loss")
+
+    def see(self, known, run):
+        return None
 
 
-@pytest.mark.parametrize("portion", [None, 1, 5, 8, 11])
-def test_a_history_keeps_means_of_eight_finite_values(portion):
-    values = np.where(np.arange(50) == 3, np.nan, np.arange(50.0))
-    found = history(values, portion)
-    finite = np.delete(values, 3)
-    assert found.means == [float(finite[at : at + 8].mean()) for at in range(0, 41, 8)]
-    assert found.walls == finite[7::8].tolist()
-    assert (found.first, found.count) == (0.0, 49)
+def run_of(*chunks):
+    """The facts of series whose points came one after the other."""
+    known = RunFacts([Asks()], Restarts())
+    for each in chunks:
+        known.take(StreamBatch([each]))
+    return known
 
 
-@pytest.mark.parametrize("portion", [None, 1000])
-def test_blocks_of_a_long_history_grow_and_stay_means(portion):
-    found = history(np.full(30_000, 2.5), portion)
-    assert set(found.means) == {2.5}
-    assert 1024 < len(found.means) < 2500
-    assert not found.improves(-inf, inf)
-    assert not found.improves(-inf, inf, falls=False)
-
-
-def blocks(*means):
-    """A history of blocks that end at seconds 0.5, 1.5 …, each of one mean."""
-    return History([number + 0.5 for number in range(len(means))], list(means))
+def blocks(*means, size=8):
+    """The facts of blocks of points that end at seconds 0.5, 1.5 …, each of one mean."""
+    facts, count = Facts(), len(means) * size
+    walls = (np.arange(count) + 1) / size - 0.5
+    facts.take(np.arange(count), np.repeat(np.array(means, float), size), walls)
+    return facts
 
 
 @pytest.mark.parametrize(
@@ -81,8 +76,11 @@ def blocks(*means):
     ],
 )
 def test_a_series_improves_by_more_than_a_hundredth(means, since, falls):
-    assert blocks(*means).improves(since, inf) == falls
-    assert blocks(*[-mean for mean in means]).improves(since, inf, falls=False) == falls
+    for rare, size in ((False, 8), (True, 2)):
+        found = blocks(*means, size=size)
+        assert improves(found, since, rare=rare) == falls
+        turned = blocks(*[-mean for mean in means], size=size)
+        assert improves(turned, since, falls=False, rare=rare) == falls
 
 
 def test_noise_is_no_improvement():
@@ -90,21 +88,20 @@ def test_noise_is_no_improvement():
     before, after = [10.0, 12.0] * 4, [9.0, 11.0] * 4
     error = np.hypot(*[np.std(each, ddof=1) / np.sqrt(8) for each in (before, after)])
     assert 1 < 3 * error < 2
-    assert not blocks(*before, *after).improves(8, inf)
-    assert blocks(*before, *[value - 1 for value in after]).improves(8, inf)
+    assert not improves(blocks(*before, *after), 8)
+    assert improves(blocks(*before, *[value - 1 for value in after]), 8)
 
 
 @pytest.mark.parametrize(("before", "after"), [([8.0, 12.0] * 4, [8.5] * 8), ([10.0] * 8, [6.5, 10.5] * 4)])
 def test_noise_on_either_side_counts(before, after):
-    assert not blocks(*before, *after).improves(8, inf)
-    assert blocks(*[10.0] * 8, *[8.5] * 8).improves(8, inf)
+    assert not improves(blocks(*before, *after), 8)
+    assert improves(blocks(*[10.0] * 8, *[8.5] * 8), 8)
 
 
-def test_what_came_later_does_not_count():
-    found = blocks(10, 10, 10, 10, 5, 5, 5, 5)
-    assert found.improves(4, inf)
-    assert found.improves(4, 5.6)
-    assert not found.improves(4, 5.5)
+def test_a_long_series_that_stays_the_same_does_not_improve():
+    found = blocks(*[2.5] * 4000)
+    assert not improves(found)
+    assert not improves(found, falls=False)
 
 
 def test_rates_are_those_before_a_time():
@@ -142,38 +139,57 @@ def test_a_rate_changes_by_more_than_a_hundredth():
     ],
 )
 def test_evaluations_hold_if_they_are_as_good_as_before(tag, before, after, holds):
-    assert context(chunk(tag, [*before, *after])).holds(len(before) - 0.5, 99) == holds
+    assert run_of(chunk(tag, [*before, *after])).holds(len(before) - 0.5) == holds
 
 
 def test_metrics_decide_where_there_are_any():
     worse = chunk("eval/loss", [1.0, 1.0, 2.0, 2.0])
-    known = context(worse, chunk("eval/accuracy", [0.9, 0.9, 0.9, 0.9]))
-    assert known.holds(1.5, 99)
-    known = context(chunk("eval/loss", [1.0] * 4), chunk("eval/accuracy", [0.9, 0.9, 0.5, 0.5]))
-    assert not known.holds(1.5, 99)
-    assert not context(chunk("eval/loss", [1.0] * 4), worse).holds(1.5, 99)
+    assert run_of(worse, chunk("eval/accuracy", [0.9, 0.9, 0.9, 0.9])).holds(1.5)
+    better = chunk("eval/loss", [1.0] * 4)
+    assert not run_of(better, chunk("eval/accuracy", [0.9, 0.9, 0.5, 0.5])).holds(1.5)
+    assert not run_of(better, worse).holds(1.5)
 
 
 def test_a_metric_or_an_evaluation_gains():
     falling, rising = np.linspace(2, 1, 800), np.linspace(0.1, 0.9, 800)
-    assert context(chunk("eval/loss", falling)).gains(999)
-    assert not context(chunk("train/loss", falling)).gains(999)
-    assert context(chunk("train/accuracy", rising)).gains(999)
-    assert not context(chunk("train/accuracy", rising[::-1])).gains(999)
-    assert context(chunk("train/error_rate", rising[::-1])).gains(999)
-    assert not context(chunk("train/accuracy", rising)).gains(20)
+    assert run_of(chunk("eval/loss", falling)).gains()
+    assert not run_of(chunk("train/loss", falling)).gains()
+    assert run_of(chunk("train/accuracy", rising)).gains()
+    assert not run_of(chunk("train/accuracy", rising[::-1])).gains()
+    assert run_of(chunk("train/error_rate", rising[::-1])).gains()
+    assert not run_of(chunk("train/accuracy", rising[:7])).gains()
 
 
 def test_the_main_loss_is_that_of_the_training():
     falling = np.linspace(2, 1, 800)
-    known = context(chunk("train/loss", falling))
+    known, run = context(chunk("train/loss", falling)), run_of(chunk("train/loss", falling))
     assert known.trains("", 1)
     assert not known.trains("", 0)
-    assert known.learns("", -inf, 999)
-    assert not known.rises("", -inf, 999)
-    known = context(chunk("eval/loss", falling[::-1]))
-    assert not known.trains("", 999)
-    assert not known.rises("", -inf, 999)
+    assert run.learns("", -inf)
+    assert not run.learns("", -inf, falls=False)
+    assert not context(chunk("eval/loss", falling[::-1])).trains("", 999)
+    assert not run_of(chunk("eval/loss", falling[::-1])).learns("", -inf, falls=False)
+
+
+def test_a_loss_stands_if_it_fell_before_a_time_alone():
+    loss = np.r_[np.linspace(2, 1, 400), np.ones(400)]
+    assert run_of(chunk("train/loss", loss)).stands("", 450)
+    assert not run_of(chunk("train/loss", loss)).stands("", 900)
+    assert not run_of(chunk("train/loss", np.linspace(2, 1, 800))).stands("", 450)
+
+
+def test_parts_that_do_not_rise_leave_their_weights():
+    loss = chunk("train/a_loss", np.ones(400)), chunk("train/b_loss", np.ones(400))
+    assert run_of(*loss).weights_alone("", 200)
+    assert not run_of(*loss[:1]).weights_alone("", 200)
+    assert not run_of(loss[0], chunk("train/b_loss", np.linspace(1, 9, 400))).weights_alone("", 200)
+
+
+def test_a_score_that_comes_rarely_beside_a_loss_is_of_an_evaluation():
+    loss, rare = chunk("loss", np.ones(40)), chunk("top1", np.ones(20))
+    often, named = chunk("top1", np.ones(21)), chunk("val_top1", np.ones(20))
+    for chunks, count in (((loss, rare), 1), ((loss, often), 0), ((rare,), 0), ((loss, rare, named), 1)):
+        assert len(list(run_of(*chunks).of("", "metric", split="eval"))) == count
 
 
 @pytest.mark.parametrize(

@@ -85,10 +85,10 @@ class SaturatedActivation(InARow):
     def sentence(self, known: Known, value: float) -> str:
         return f"{value:.0%} of the activations of layer {known.stream.layer} are saturated"
 
-    def excused(self, known: Known, since: int) -> bool:
+    def excused(self, known: Known, since: int, run: RunFacts) -> bool:
         """Return whether it was not saturated at first, and the loss has fallen since."""
         facts = known.facts
-        learns = self.context.learns(known.stream.run, facts.first_wall, known.at.wall)
+        learns = run.learns(known.stream.run, facts.first_wall)
         return facts.first < 0.5 * self.limits["ratio"] and learns
 
 
@@ -199,14 +199,13 @@ class AttentionEntropy(InARow):
         share = f"attention of {known.stream.layer} has {value:.1%} of the entropy of uniform attention"
         return f"{share}: nearly every query attends to one key"
 
-    def excused(self, known: Known, since: int) -> bool:
+    def excused(self, known: Known, since: int, run: RunFacts) -> bool:
         """Return whether it was so at first, or the loss has fallen and has not risen since it collapsed."""
-        context, run, facts = self.context, known.stream.run, known.facts
-        if facts.first <= self.limits["began"] or not context.trains(run, known.at.wall):
+        of_run, facts = known.stream.run, known.facts
+        if facts.first <= self.limits["began"] or not self.context.trains(of_run, known.at.wall):
             return True
         before = float(facts.walls[max(since - 1, 0)])
-        learns = context.learns(run, facts.first_wall, known.at.wall)
-        return learns and not context.rises(run, before, known.at.wall)
+        return run.learns(of_run, facts.first_wall) and not run.learns(of_run, before, falls=False)
 
 
 class DeadExperts(AcrossLayers):

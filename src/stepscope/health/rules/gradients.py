@@ -127,7 +127,7 @@ class ExplodingGradient(Row):
         if not 0 < limit * (0.5 if holds else 1.0) < recent:
             return None
         grew = since_index(norms > 0.1 * limit)
-        if not holds and self.context.learns(known.stream.run, float(facts.walls[grew]), known.at.wall):
+        if not holds and run.learns(known.stream.run, float(facts.walls[grew])):
             return None
         text = (
             f"the gradient norm is {number(recent)}, {number(recent / reference)} times the "
@@ -355,7 +355,7 @@ class VanishingGradient(AcrossLayers):
             since = float(facts.walls[np.searchsorted(steps, facts.constant_since) :][:1].sum())
             few = zeros < 4 * self.limit("samples") or context.unfit(("adversarial", "reinforcement"), now)
             is_zero = all(one.facts.last == 0 for one in run.of(of_run, "loss", split="train"))
-            if few or is_zero or not context.stands(of_run, since, now):
+            if few or is_zero or not run.stands(of_run, since):
                 return None
         text = f"the norm of the whole gradient has been 0 for {zeros:,} points: nothing is learnt"
         return Seen(text, {"norm": facts.last}, facts.constant_since, "high", NO_GRADIENT)

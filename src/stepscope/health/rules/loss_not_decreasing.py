@@ -152,7 +152,7 @@ class LossNotDecreasing(Row):
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         stream = known.stream
         is_part = stream.role != "loss" and run.training_loss(stream.run) is not known
-        if self.context.is_second(stream) or (is_part and stream.role == "metric"):
+        if run.is_second(stream) or (is_part and stream.role == "metric"):
             return None
         facts = known.stage
         start = self._starts.get(facts)
@@ -168,7 +168,7 @@ class LossNotDecreasing(Row):
         enough = UNMOVED if is_part and curve.few else CERTAIN if self.ended else LONG
         if is_part:  # it may stay where it is or rise for the sum, but guessing is no learning
             return self._never_learnt(at, curve, run) if len(curve.means) * curve.width >= enough else None
-        seen = self._rose(at, curve, start) if start.fell or curve.few else None
+        seen = self._rose(at, curve, start, run) if start.fell or curve.few else None
         if seen is None and not start.fell and not curve.resumed:
             seen = self._unmoved(known, curve, run) if curve.few else self._stuck(at, curve, start, run)
         if seen is None and not curve.few and len(curve.means) * curve.width >= enough:
@@ -216,7 +216,7 @@ class LossNotDecreasing(Row):
 
     # --- a loss that rises -----------------------------------------------------------------------------
 
-    def _rose(self, at: At, curve: _Curve, start: _Start) -> Seen | None:
+    def _rose(self, at: At, curve: _Curve, start: _Start, run: RunFacts) -> Seen | None:
         """Return that it is far above its lowest level, or above its beginning."""
         levels, means, few = curve.levels, curve.means, curve.few
         first, lowest = float(levels[0]), float(levels.min())
@@ -236,11 +236,11 @@ class LossNotDecreasing(Row):
             if not holds and not self._climbs(at, curve, limit):
                 return None
         # Evaluations that are as good as before tell of a harder task, as under attacks that grow.
-        if not holds and self.context.holds(float(curve.walls[self._onset(curve)]), at.wall):
+        if not holds and run.holds(float(curve.walls[self._onset(curve)])):
             return None
         if not (holds and kind == "climbs"):
             start.kind, start.limit, start.fell = kind, limit, True
-        return self._told(at, curve, start)
+        return self._told(at, curve, start, run)
 
     def _climbs(self, at: At, curve: _Curve, limit: float) -> bool:
         """Return whether it rises, far above its lowest level, by a trend that chance does not explain."""
@@ -275,12 +275,12 @@ class LossNotDecreasing(Row):
         last = int(np.flatnonzero(levels <= levels.min() + begun)[-1])
         return int(curve.ends[last]) - (FEW // 2 if curve.few else 0)
 
-    def _told(self, at: At, curve: _Curve, start: _Start) -> Seen:
+    def _told(self, at: At, curve: _Curve, start: _Start, run: RunFacts) -> Seen:
         levels = curve.levels
         level, first, low = float(levels[-1]), float(levels[0]), int(levels.argmin())
         onset = self._onset(curve)
         since = self.holding.get(at.stream, int(curve.steps[min(onset + 1, len(curve.steps) - 1)]))
-        more, severity = self._why(at, float(curve.walls[onset]))
+        more, severity = self._why(at, float(curve.walls[onset]), run)
         if start.kind == "climbs":
             step = int(curve.steps[int(curve.ends[low]) - (FEW // 2 if curve.few else 0)])
             text = f"the loss rose from {number(levels[low])} at step {step} to {number(level)}{more}"
@@ -290,7 +290,7 @@ class LossNotDecreasing(Row):
         text = f"the loss rose to {number(level)}; the {what} points is {number(first)}{more}"
         return Seen(text, {"first_mean": first, "mean": level}, since, severity)
 
-    def _why(self, at: At, since: float) -> tuple[str, Severity]:
+    def _why(self, at: At, since: float, run: RunFacts) -> tuple[str, Severity]:
         """Return what explains a rise since a time, in words, and its severity.
 
         A setting that went one way meanwhile makes it less severe. If no recorded part of the loss rose, a
@@ -300,7 +300,7 @@ class LossNotDecreasing(Row):
         if moved is not None:
             tag, before, now = moved
             return f"; {tag} went from {number(before)} to {number(now)} meanwhile", "low"
-        if self.context.weights_alone(at.stream.run, since, at.wall):
+        if run.weights_alone(at.stream.run, since):
             return "; none of its recorded parts rose: their weights, or another part, did", "medium"
         return "", self._severity(at)
 
@@ -414,14 +414,14 @@ class LossNotDecreasing(Row):
             return None
         stuck = None if falls else self._idle(at) or lacks or None
         moves = before - after + 2 * error >= margin and values.min() < values.max()
-        if (moves and stuck is None and not start.kind) or self.context.gains(at.wall):
+        if (moves and stuck is None and not start.kind) or run.gains():
             return None
         self.judged()
         rise = (after - before) / error if error > 0 else inf
         signs = [sign for sign in (stuck or self._sign(at, values, rise, width, run), start.sign) if sign]
         outcome = min(signs, key=lambda sign: SEVERITIES.index(sign[0]), default=None)
         if outcome == ("medium", ""):
-            outcome = self._slowness(at, before, after, error)
+            outcome = self._slowness(before, after, error, run)
         if outcome is None:
             return None
         (severity, sign), start.sign, start.kind = outcome, outcome, "stuck"
@@ -453,12 +453,12 @@ class LossNotDecreasing(Row):
         lacks = run.constants(at.stream.run, "gradient_norm") == {0.0} and rise_chance(-values) > FALLING
         return ("high", "; every gradient norm is 0") if lacks else None
 
-    def _slowness(self, at: At, before: float, after: float, error: float) -> tuple[Severity, str]:
+    def _slowness(self, before: float, after: float, error: float, run: RunFacts) -> tuple[Severity, str]:
         """Say that a loss fell all the same, if only by a little, as that of a model trained further does."""
         if before - after <= LEARNT * error:
             return "medium", ""
         gain = (before - after) / abs(before)
-        quiet = not self.context.classifies(at.wall)
+        quiet = not run.classifies()
         return "low" if quiet else "medium", f": it fell by only {100 * gain:.1g} %"
 
     def _sign(

@@ -68,7 +68,7 @@ class PoorInitialization(AcrossSeries):
     def see_all(self, known: Known, run: RunFacts) -> dict[Stream, Seen]:
         """Return what was wrong with the beginning of each series that has one."""
         if known.stream not in self._done:
-            seen = self._loss(known) if known.stream.role == "loss" else self._layers(known, run)
+            seen = self._loss(known, run) if known.stream.role == "loss" else self._layers(known, run)
             if seen is not None:
                 self._done.add(known.stream)
                 self._told |= seen
@@ -99,7 +99,7 @@ class PoorInitialization(AcrossSeries):
         values = {"largest_std": float(first[high]), "smallest_std": float(first[low]), "ratio": ratio}
         return {layers[low].stream: Seen(text, values, int(steps[whole.argmax()]))}
 
-    def _loss(self, known: Known) -> dict[Stream, Seen] | None:
+    def _loss(self, known: Known, run: RunFacts) -> dict[Stream, Seen] | None:
         """Compare the first loss with guessing and with that of the next steps; None before these."""
         facts, stream, limits = known.facts, known.stream, self.limits
         steps, values = facts.curve
@@ -124,7 +124,7 @@ class PoorInitialization(AcrossSeries):
             return {}
         self.judged()
         later = upper_median(after)
-        drop = limits["drop"] if self.context.classifies(known.at.wall) else REGRESSION
+        drop = limits["drop"] if run.classifies() else REGRESSION
         if not (later > 0 and facts.first > max(drop * later, GUESS)):
             return {}
         text = (
