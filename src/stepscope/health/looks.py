@@ -438,14 +438,16 @@ class RunFacts:
     def training_loss(self, run: str) -> Known | None:
         """Return the main training loss: the first one, of another part of the run if this part has none.
 
-        A part of a loss that is the only one is all of it, and so is the only error where there is no loss.
+        A part of a loss that is the only one is all of it. So is the only error where there is no loss, if an
+        evaluation beside it shows that it is of the training.
         """
         others = [other for other, role in self._of_role if role == "loss" and other != run]
         losses = (known for part in (run, *others) for known in self.of(part, "loss", split="train"))
         first = next(losses, None)
         if first is None:
-            errors = (one for one in self.of(run, "metric", split="train") if one.stream.lower_is_better)
-            every = list(self.of(run, "part_loss", split="train")) or list(errors)
+            every = list(self.of(run, "part_loss", split="train"))
+            if not every and any(self.of(run, "metric", "loss", split="eval")):
+                every = [one for one in self.of(run, "metric", split="train") if one.stream.lower_is_better]
             first = every[0] if len(every) == 1 else None
         return first
 
