@@ -97,7 +97,12 @@ class ByHand:
             self._replaces = True
             self._loop.take_update(self, self._loop.begun)
         self._shapes = shapes
-        alive = [*alive, *new][-MAX_KNOWN:]
+        self._known = list(map(ref, [*alive, *new][-MAX_KNOWN:]))
+        self.note()
+
+    def note(self) -> None:
+        """Take the weights as they are now."""
+        alive = [tensor for known in self._known if (tensor := known()) is not None]
         self._known = list(map(ref, alive))
         self._versions = [tensor._version for tensor in alive]
         self._values = list(map(first_bytes, alive))

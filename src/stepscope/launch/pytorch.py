@@ -53,7 +53,7 @@ def install(torch: ModuleType) -> None:
     from stepscope.integrations.torch.updates import Joined
 
     Joined(loop)
-    _watch_weights(optimizer.Optimizer, loop)  # hears of a pass before the loop does
+    _watch_weights(torch, optimizer.Optimizer, loop)  # hears of a pass before the loop does
     backward.listen(loop)
     atexit.register(loop.close)
     process.reasons.append(lambda: BY_HAND if loop.run is None and loop.differentiated else "")
@@ -86,12 +86,13 @@ def _watch_scalers(torch: ModuleType, loop: Loop) -> None:
     scaler.step = step
 
 
-def _watch_weights(optimizer: Any, loop: Loop) -> None:
-    """Notice updates by hand until the program makes an optimizer.
+def _watch_weights(torch: ModuleType, optimizer: Any, loop: Loop) -> None:
+    """Notice updates by hand until the program makes an optimizer. Weights that are loaded are no update.
 
     Args:
-        optimizer: The class of all.
-        loop: Takes them.
+        torch: The package.
+        optimizer: The class of all optimizers.
+        loop: Takes the updates.
     """
     from stepscope.integrations.torch import backward
     from stepscope.launch.by_hand import ByHand
@@ -108,6 +109,18 @@ def _watch_weights(optimizer: Any, loop: Loop) -> None:
         original(self, *arguments, **options)
 
     optimizer.__init__ = __init__
+    load = torch.nn.Module.load_state_dict
+
+    @wraps(load)
+    def load_state_dict(self: Any, *arguments: Any, **options: Any) -> Any:
+        if loop.by_hand is None or process.led or process.off:
+            return load(self, *arguments, **options)
+        by_hand.look()
+        result = load(self, *arguments, **options)
+        by_hand.note()
+        return result
+
+    torch.nn.Module.load_state_dict = load_state_dict
 
 
 def _watch_evaluation(torch: ModuleType, loop: Loop) -> None:

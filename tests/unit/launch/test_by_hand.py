@@ -9,7 +9,6 @@ import pytest
 from stepscope.kernels.marks import Switches
 from stepscope.kernels.steps import Steps
 from stepscope.launch import pytorch
-from stepscope.launch.by_hand import ByHand
 from stepscope.launch.loop import Loop
 
 torch = pytest.importorskip("torch")
@@ -32,14 +31,16 @@ class Process(Switches):
 
 
 @pytest.fixture
-def loop():
+def loop(monkeypatch):
+    monkeypatch.setattr(torch.optim.Optimizer, "__init__", torch.optim.Optimizer.__init__)
+    monkeypatch.setattr(torch.nn.Module, "load_state_dict", torch.nn.Module.load_state_dict)
     loop = Loop(Process(), learns=torch.is_grad_enabled)
-    loop.by_hand = ByHand(loop)
-    backward.listen(loop.by_hand)
+    pytorch._watch_weights(torch, torch.optim.Optimizer, loop)
+    by_hand = loop.by_hand
     backward.listen(loop)
     yield loop
     backward.ignore(loop)
-    backward.ignore(loop.by_hand)
+    backward.ignore(by_hand)
 
 
 def network():
@@ -73,6 +74,12 @@ def half_precision(model, step):
         model.parameters(), torch.autograd.grad(loss, list(model.parameters())), strict=True
     ):
         p.data = p.data - 0.1 * gradient
+
+
+def loaded_at_times(model, step):
+    in_place(model, step)
+    if step % 3 == 1:
+        model.load_state_dict({name: 2 * value for name, value in model.state_dict().items()})
 
 
 def in_micro_batches(model, step):
@@ -127,7 +134,17 @@ def by_function(model, step):
 
 @pytest.mark.parametrize(
     "trains",
-    [in_place, by_data, half_precision, in_micro_batches, looked_into, penalised, new_tensors, by_function],
+    [
+        in_place,
+        by_data,
+        half_precision,
+        loaded_at_times,
+        in_micro_batches,
+        looked_into,
+        penalised,
+        new_tensors,
+        by_function,
+    ],
     ids=lambda function: function.__name__,
 )
 def test_each_update_is_a_step(loop, trains):
@@ -154,13 +171,18 @@ def per_example(model):
     )
 
 
+def of_checkpoints(model):
+    only_gradients(model)
+    model.load_state_dict({name: 0.5 * value for name, value in model.state_dict().items()})
+
+
 def only_gradients(model):
     model.zero_grad()
     loss_of(model).backward()
 
 
 @pytest.mark.parametrize(
-    "asks", [saliency, per_example, only_gradients], ids=lambda function: function.__name__
+    "asks", [saliency, per_example, of_checkpoints, only_gradients], ids=lambda function: function.__name__
 )
 def test_gradients_without_updates_are_no_steps(loop, asks):
     model = network()
@@ -182,10 +204,7 @@ def test_a_batch_ends_the_step_of_the_update_before(loop):
     assert not loop.steps.running
 
 
-def test_once_there_is_an_optimizer_it_alone_tells_of_updates(loop, monkeypatch):
-    monkeypatch.setattr(torch.optim.Optimizer, "__init__", torch.optim.Optimizer.__init__)
-    backward.ignore(loop.by_hand)
-    pytorch._watch_weights(torch.optim.Optimizer, loop)
+def test_once_there_is_an_optimizer_it_alone_tells_of_updates(loop):
     by_hand, model = loop.by_hand, network()
     torch.optim.SGD(model.parameters(), 0.1)
     for step in range(3):
