@@ -418,7 +418,8 @@ def _named(words: list[str]) -> Metric | None:
         name = "_".join(words[-length:])
         meaning = None if "." in name else meaning_of(name)  # a file, a module
         if meaning is not None and meaning.role in ROLES and (length == 1 or meaning.role != "part_loss"):
-            return Metric(_name(words, length), meaning.role)
+            by_kind = meaning.role == "metric" and _is_loss(name)  # an error, which may be one of the program
+            return Metric(_name(words, length), "" if by_kind else meaning.role)
     if words and "." not in words[-1] and metric_kind(words[-1], None) in ("loss", "score"):
         return Metric(_name(words, 1), "")
     return None
