@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
@@ -18,7 +18,7 @@ from stepscope.health.batch import Chunk, StreamBatch, rank_order, stream_order
 from stepscope.health.facts import CHANCE, Facts
 from stepscope.health.finding import Finding, Severity
 from stepscope.health.noise import standard_error
-from stepscope.health.restarts import Restarts
+from stepscope.health.restarts import CHANGED, Restarts
 from stepscope.health.ring import Floats, median
 from stepscope.health.rule import At, Rule
 from stepscope.health.series import Stream
@@ -412,6 +412,53 @@ class RunFacts:
             good[role] = good.get(role, True) and worse <= max(float(np.ptp(before)), WORSE * abs(usual))
         return good.get("metric", good.get("loss", False))
 
+    def rate(self, run: str, wall: float = inf) -> float | None:
+        """Return the largest learning rate at a time, None if none is recorded."""
+        every = [one.facts for one in self.of(run, "learning_rate")]
+        if wall == inf:
+            return largest(facts.last for facts in every)
+        ends = (int(np.searchsorted(facts.walls, wall)) for facts in every)
+        return largest(facts.curve[1][end - 1] for facts, end in zip(every, ends, strict=True) if end)
+
+    def largest_rate(self, run: str) -> float | None:
+        """Return the largest learning rate that the run had."""
+        return largest(one.facts.most[0] for one in self.of(run, "learning_rate") if one.facts.finite)
+
+    def rescheduled(self, run: str, since: float) -> bool:
+        """Return whether a learning rate of the run changed after a time."""
+        for one in self.of(run, "learning_rate"):
+            rates = one.facts.curve[1][max(int(np.searchsorted(one.facts.walls, since)) - 1, 0) :]
+            if len(rates) and rates.max() - rates.min() > CHANGED * abs(float(rates[0])):
+                return True
+        return False
+
+    def waits(self, known: Known) -> Floats:
+        """Return the share of the time of each kept mean in which its process waited for a processor.
+
+        NaN where it is not known; a reading is of the time since the one before it.
+        """
+        walls, shares = self._waits(known)
+        return np.asarray(np.append(shares, nan)[np.searchsorted(walls, known.facts.walls)])
+
+    def waited(self, known: Known, soon: float) -> float:
+        """Return the seconds since its first point in which a process may have waited for a processor.
+
+        Args:
+            known: A series of the process.
+            soon: When a run that records waits has some; what no reading reaches counts whole until then.
+        """
+        (walls, shares), facts = self._waits(known), known.facts
+        if not len(walls):
+            return facts.last_wall - facts.first_wall if facts.last_wall < soon else 0.0
+        edges = [facts.first_wall, *walls[walls > facts.first_wall], facts.last_wall]
+        spans = np.append(shares[walls > facts.first_wall], 1.0)
+        return float(np.diff(edges) @ spans)
+
+    def _waits(self, known: Known) -> tuple[Floats, Floats]:
+        every = (one.facts for one in self.beside(known, "cpu_wait"))
+        first = next(every, Facts())
+        return first.walls, np.clip(first.curve[1], 0.0, 1.0)
+
     def classifies(self) -> bool:
         """Return whether a metric of a classifier is recorded."""
         return any(is_accuracy(known.stream.tag) for known in self.of(None, "metric"))
@@ -730,6 +777,15 @@ def gained(known: Known) -> bool:
         return bool(abs(best - begin) >= GAINED * abs(begin))
     # Below 0 is a score that is worse than that of a constant, as a share of the variance is.
     return bool(begin > NEARLY * top or best - begin >= min(GAINED * (top - begin), abs(begin) / 2 or inf))
+
+
+def largest(values: Iterable[float]) -> float | None:
+    """Return the largest number; NaN if there are only those, None if there is nothing.
+
+    Python's own ``max`` returns NaN if that comes first, so that the order of the series would matter.
+    """
+    known = list(values)
+    return max((value for value in known if value == value), default=nan if known else None)
 
 
 def improves(facts: Facts, since: float = -inf, *, falls: bool = True, rare: bool = False) -> bool:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from stepscope.health.batch import Chunk, StreamBatch
-from stepscope.health.context import Context, largest
+from stepscope.health.context import Context
 from stepscope.health.facts import Facts
-from stepscope.health.looks import Row, RunFacts, improves
+from stepscope.health.looks import Row, RunFacts, improves, largest
 from stepscope.health.restarts import Beginning, Restarts
 from stepscope.health.series import stream_of
 
@@ -37,7 +37,7 @@ def context(*chunks):
 class Asks(Row):
     """A row that asks for losses and metrics, and never sees anything."""
 
-    roles = ("loss", "metric", "part_loss")
+    roles = ("loss", "metric", "part_loss", "learning_rate")
 
     def see(self, known, run):
         return None
@@ -105,23 +105,18 @@ def test_a_long_series_that_stays_the_same_does_not_improve():
 
 
 def test_rates_are_those_before_a_time():
-    known = context(chunk("lr/a", [1.0, 1.0, 4.0, 2.0]), chunk("lr/b", [3.0, 3.0, 3.0, 3.0]))
+    known = run_of(chunk("lr/a", [1.0, 1.0, 4.0, 2.0]), chunk("lr/b", [3.0, 3.0, 3.0, 3.0]))
     assert [known.rate("", wall) for wall in (0, 0.5, 2, 2.5, 9)] == [None, 3, 3, 4, 3]
-    assert [known.largest_rate("", wall) for wall in (0, 0.5, 2, 2.5, 9)] == [None, 3, 3, 4, 4]
-    assert known.rate("another", 9) is None
-    assert known.largest_rate("another", 9) is None
+    assert (known.rate(""), known.largest_rate("")) == (3, 4)
+    assert known.rate("another") is None
+    assert known.largest_rate("another") is None
 
 
 def test_a_rate_changes_by_more_than_a_hundredth():
-    assert not context(chunk("lr", [100.0, 101.0, 99.0])).rescheduled("", 0, 9)
-    known = context(chunk("lr", [100.0, 100.0, 101.1, 101.1]))
-    assert [known.rescheduled("", *span) for span in ((0, 2), (0, 2.5), (2, 3), (2.5, 9))] == [
-        False,
-        True,
-        True,
-        False,
-    ]
-    assert not known.rescheduled("another", 0, 9)
+    assert not run_of(chunk("lr", [100.0, 101.0, 100.0])).rescheduled("", 0)
+    known = run_of(chunk("lr", [100.0, 100.0, 101.1, 101.1]))
+    assert [known.rescheduled("", since) for since in (0, 2, 2.5, 9)] == [True, True, False, False]
+    assert not known.rescheduled("another", 0)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +265,7 @@ def test_a_part_of_a_loss_comes_in_against_points_of_the_same_beginning(cut):
 
 
 def test_a_rate_that_is_no_number_hides_no_other():
-    for values in ([np.nan, 0.1], [0.1, np.nan], [None, 0.1]):
+    for values in ([np.nan, 0.1], [0.1, np.nan]):
         assert largest(values) == 0.1
     assert largest([]) is None
     assert np.isnan(largest([np.nan]))

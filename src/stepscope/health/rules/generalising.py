@@ -335,8 +335,7 @@ class ConstantOutput(Row):
             return None
         is_frozen = self._leads_frozen(known, run)
         is_worst = known.stream.role == "metric" and falls is not None and facts.last == float(falls)
-        of_run = known.stream.run, known.at.wall
-        rate, largest = self.context.rate(*of_run) or 1.0, self.context.largest_rate(*of_run) or 1.0
+        rate, largest = run.rate(known.stream.run) or 1.0, run.largest_rate(known.stream.run) or 1.0
         rests = rate <= 1e-3 * largest or run.constants(known.stream.run, "weight_norm")
         still = training.facts.constant_since <= facts.constant_since
         broken = facts.broken is not None or training.facts.broken is not None
@@ -670,7 +669,7 @@ class Overtraining(Row):
             return None
         self.judged()
         steps, walls, values, trains = with_training(training, facts)
-        delta, of_run, now = limits["delta"], training.stream.run, known.at.wall
+        delta, of_run = limits["delta"], training.stream.run
         best, best_train = last_better(values, delta), last_better(trains, delta)
         since = len(values) - 1 - best
         if known.stream not in self.holding:
@@ -678,7 +677,7 @@ class Overtraining(Row):
                 return None
             if since < max(limits["patience_eval"], (best + 1) // 2):
                 return None
-            if not self._is_over(of_run, float(walls[best]), now):
+            if not self._is_over(of_run, float(walls[best]), run):
                 return None
             if step_noise(values[-since:]) > delta * abs(values[best]):
                 return None
@@ -693,12 +692,12 @@ class Overtraining(Row):
         evidence |= {"eval": values[-1], "train": trains[-1]}
         return Seen(text, evidence, int(steps[best]))
 
-    def _is_over(self, run: str, since: float, now: float) -> bool:
+    def _is_over(self, of_run: str, since: float, run: RunFacts) -> bool:
         """Return whether the schedule of the learning rate has come to its end."""
-        rate, largest = self.context.rate(run, now), self.context.largest_rate(run, now)
+        rate, largest = run.rate(of_run), run.largest_rate(of_run)
         if rate is None or largest is None:
             return False
-        return rate <= TINY_RATE or (rate < 0.01 * largest and not self.context.rescheduled(run, since, now))
+        return rate <= TINY_RATE or (rate < 0.01 * largest and not run.rescheduled(of_run, since))
 
 
 class ClassImbalance(AcrossSeries):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from math import e, exp, log, log1p
+from math import e, exp, inf, log, log1p
 from types import MappingProxyType
 
 import numpy as np
@@ -477,7 +477,7 @@ class LearningRate(Row):
             since = int(steps[since_index(rates < 0)]) if rates[-1] < 0 else facts.last_step
             return Seen(f"the learning rate is {number(facts.last)}", {"value": facts.last}, since)
         still = int((steps >= facts.constant_since).sum()) * facts.width
-        others = self.context.rate(known.stream.run, known.at.wall) or 0
+        others = run.rate(known.stream.run) or 0
         if facts.last == 0 and still >= self.limits["zeros"] and (facts.most[0] > 0 or not others > 0):
             text = f"the learning rate has been 0 for {still:,} points"
             return Seen(text, {"value": 0.0, "points": still}, facts.constant_since)
@@ -581,7 +581,7 @@ class Plateau(Row):
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
-        facts, limits, of_run, now = known.stage, self.limits, known.stream.run, known.at.wall
+        facts, limits, of_run = known.stage, self.limits, known.stream.run
         blocks = min(facts.finite // BLOCK, MOST_BLOCKS)
         if blocks <= limits["blocks"]:
             return None
@@ -592,23 +592,23 @@ class Plateau(Row):
         best = last_better(means, limits["ratio"])
         rest, count = means[best + 1 :], max(self.limit("blocks"), best + 1)
         place = int(edges[best + 1]) - 1
-        still = self._rests(of_run, now)
+        still = self._rests(of_run, run)
         if known.stream in self.holding:
             if not len(rest) and not still:
                 return None
         elif still:
-            if not self._rests(of_run, float(facts.walls[edges[-self.limit("blocks") - 1]])):
+            if not self._rests(of_run, run, float(facts.walls[edges[-self.limit("blocks") - 1]])):
                 return None
         elif (
             len(rest) < count
             or rest.mean() <= limits["left"] * means[0]
             or self._goes_on(rest)
-            or self.context.rescheduled(of_run, float(facts.walls[place]), now)
+            or run.rescheduled(of_run, float(facts.walls[place]))
         ):
             return None
         points, low, now_is = len(rest) * facts.finite // blocks, number(means[best]), number(means[-1])
         if still:
-            text = f"the learning rate, {number(self.context.rate(of_run, now) or 0.0)}, moves nothing"
+            text = f"the learning rate, {number(run.rate(of_run) or 0.0)}, moves nothing"
             text = f"{text}: the loss is {now_is}; its best mean was {low}, at step {int(steps[place]):,}"
         else:
             text = (
@@ -624,9 +624,9 @@ class Plateau(Row):
         falls = means[:half].mean() - means[half:].mean() > 2 * standard_error(means[half:])
         return bool(noisy or falls)
 
-    def _rests(self, run: str, wall: float) -> bool:
+    def _rests(self, of_run: str, run: RunFacts, wall: float = inf) -> bool:
         """Return whether the learning rate is too small to move anything."""
-        rate = self.context.rate(run, wall)
+        rate = run.rate(of_run, wall)
         return rate is not None and rate <= TINY_RATE
 
 

@@ -316,7 +316,7 @@ class LossNotDecreasing(Row):
         first = float(curve.levels[0])
         if len(means) < UNMOVED or float(curve.levels.min()) < first - FELL * abs(first):
             return None
-        idle = self._idle(at)
+        idle = self._idle(at, run)
         signs = idle or self._guesses(at, curve, run) or self._stands(curve, run)
         signs = signs or self._lacks_gradient(at, means[-PARTS:], run) or self._rests(known, curve)
         if signs is None:
@@ -366,9 +366,9 @@ class LossNotDecreasing(Row):
         done = "changed" if all(still) else "gained anything"
         return "medium", f"; {how}, and no score of the evaluations has {done}"
 
-    def _idle(self, at: At) -> tuple[Severity, str] | None:
+    def _idle(self, at: At, run: RunFacts) -> tuple[Severity, str] | None:
         """Return the evidence that no step so far could move the model, however noisy its loss is."""
-        rate, most = (of(at.stream.run, at.wall) for of in (self.context.rate, self.context.largest_rate))
+        rate, most = run.rate(at.stream.run), run.largest_rate(at.stream.run)
         if rate is None or max(rate, most or 0.0) > TINY_RATE:
             return None
         return "high", f"; the learning rate is {number(rate)}"
@@ -412,7 +412,7 @@ class LossNotDecreasing(Row):
             return None
         if count > LAST and not start.kind:
             return None
-        stuck = None if falls else self._idle(at) or lacks or None
+        stuck = None if falls else self._idle(at, run) or lacks or None
         moves = before - after + 2 * error >= margin and values.min() < values.max()
         if (moves and stuck is None and not start.kind) or run.gains():
             return None
@@ -466,7 +466,7 @@ class LossNotDecreasing(Row):
     ) -> tuple[Severity, str] | None:
         """Return how certain it is that the loss does not fall, and why; None if nothing shows it."""
         of_run, count = at.stream.run, len(values) * width
-        rate = self.context.rate(of_run, at.wall)
+        rate = run.rate(of_run)
         updates = [known.facts.last for known in run.of(of_run, "update_ratio")]
         head = max(BLOCK // width, 3)
         if values.min() == values.max():

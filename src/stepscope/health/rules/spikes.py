@@ -35,16 +35,16 @@ class SpikeRow(Row):
         marks = [
             mark
             for mark in known.tail.marks
-            if now - stage < mark.place <= now and not self._is_driven(known, mark)
+            if now - stage < mark.place <= now and not self._is_driven(known, mark, run)
         ]
         return self._burst(known.stream, marks, now) or self._again(known.stream, marks, now)
 
-    def _is_driven(self, known: Known, mark: Mark) -> bool:
+    def _is_driven(self, known: Known, mark: Mark, run: RunFacts) -> bool:
         """Return whether the rate doubled by degrees meanwhile, as in a search for the largest that works."""
-        facts, run = known.facts, known.stream.run
+        facts, of_run = known.facts, known.stream.run
         begin = float(facts.walls[int(np.searchsorted(facts.curve[0], mark.before_step))])
         walls = (begin + mark.wall) / 2, mark.wall
-        then, between, now = (self.context.rate(run, wall) or 0.0 for wall in (begin, *walls))
+        then, between, now = (run.rate(of_run, wall) or 0.0 for wall in (begin, *walls))
         return 0 < then < between < now >= 2 * then
 
     def moments(self, tail: Spikes) -> list[int]:

@@ -15,6 +15,8 @@ from stepscope.health.rule import thresholds
 from stepscope.health.worth import HIGH, MEDIUM, is_worth, severity_of
 from stepscope.text import number, often, share
 
+READINGS_S = 10.0
+"""Seconds in which a run that records waits for a processor has recorded some: twice their interval."""
 BLOCKS = 16
 """Stretches of a run that are compared."""
 MIN_STEPS = 4 * BLOCKS
@@ -58,7 +60,8 @@ class SlowerSteps(Row):
     title = "Steps became slower"
     fewest = "64 step times"
     explains = ("step-outliers",)
-    roles = ("step_time",)
+    roles = leads = ("step_time",)
+    beside = ("cpu_wait",)
     defaults = thresholds(ratio=1.5, lost_s=1)
     action = (
         "compare a step before this one with a later one: stepscope diff of two captures; usual causes are "
@@ -75,7 +78,7 @@ class SlowerSteps(Row):
         slower = self._compared(times, facts.count)
         if slower is None:
             return None
-        waits = self.context.waits(known.stream, facts.walls, facts.last_wall)
+        waits = run.waits(known)
         measured = np.flatnonzero(np.isfinite(waits))
         waits = waits[measured]
         own = self._compared(times[measured] * (1 - waits) * (1 - waits / 2), facts.count)
@@ -152,7 +155,8 @@ class StepOutliers(Row):
     title = "Step-time outliers"
     severity = "low"
     fewest = "210 steps"
-    roles = ("step_time",)
+    roles = leads = ("step_time",)
+    beside = ("cpu_wait",)
     defaults = thresholds(least_s=0.02, cost=MEDIUM, lost_s=1)
     action = (
         "compare a long step with a short one in a profile; usual causes are checkpoints, evaluation "
@@ -179,7 +183,7 @@ class StepOutliers(Row):
         long = times > limit
         many, whole = int(counts[long].sum()), float(times @ counts)
         lost = float((times[long] - middle) @ counts[long])
-        lost -= self.context.waited(known.stream, facts.first_wall, facts.last_wall)
+        lost -= run.waited(known, self.context.begun + READINGS_S)
         if many < 10 or lost <= max(limits["lost_s"], limits["cost"] * whole):
             return None
         text = (
@@ -194,7 +198,7 @@ class StepOutliers(Row):
         since = int(steps[begin + int(slow.argmax())])
         values = {**evidence, "cost_ratio": lost / whole, "lost_s": lost}
         # Without recorded waits other work on the machine may be the cause: the run's own cost is unknown.
-        measured = np.isfinite(self.context.waits(known.stream, facts.walls, facts.last_wall)).any()
+        measured = np.isfinite(run.waits(known)).any()
         return Seen(text, values, since, cost=lost / whole if measured else None)
 
 
