@@ -57,7 +57,8 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "bytes": tuple((size, name) for name, size in _BYTE.items()),
     "bytes per second": tuple((size, f"{name}/s") for name, size in _BYTE.items()),
     "per second": tuple(
-        (10.0**power, f"{prefix}/s") for power, prefix in ((15, "P"), (12, "T"), (9, "G"), (6, "M"), (0, ""))
+        (10.0**power, f"{word}/s")
+        for power, word in ((12, "trillion"), (9, "billion"), (6, "million"), (0, ""))
     ),
 }
 """Units in which values of a unit are shown, the largest first: how many of their own unit they are."""

@@ -89,7 +89,7 @@ SHOWN = [
     ("less than a nanosecond", "ns", 0.01, (1, "ns")),
     ("bytes", "bytes", 592e6, (2.0**-20, "MiB")),
     ("few bytes", "bytes", 700, (1, "B")),
-    ("tokens", "per second", 40.2e9, (1e-9, "G/s")),
+    ("tokens", "per second", 40.2e9, (1e-9, "billion/s")),
     ("bytes sent", "bytes per second", 592e6, (2.0**-20, "MiB/s")),
     ("few bytes sent", "bytes per second", 700, (1, "B/s")),
     ("not finite", "ms", math.inf, (1, "ms")),

@@ -1,5 +1,5 @@
 /** How the comparison of two figures reads. */
-import { NOTHING, figure, percent } from "../format/number";
+import { changeOf, figure } from "../format/number";
 import type { Delta, Verdict } from "../series/sides";
 import type { Tone } from "../runs/state";
 
@@ -23,18 +23,12 @@ export function verdictOf({ verdict, of }: Delta): { word: string; tone: Tone } 
   };
 }
 
-/** A difference as a share, with its sign; a dash where there is nothing to be a share of. */
-export function change(ratio: number | null): string {
-  if (ratio === null) return NOTHING;
-  return `${ratio > 0 ? "+" : ""}${percent(ratio)}`;
-}
-
 /** From here on how many times as much reads better than how many percent. */
 const TWICE = 2;
 
 /** What B is to A: as a factor where one is at least twice the other, else as a share. */
 export function times(a: number, b: number, ratio: number): string {
-  if (a <= 0 || b <= 0) return change(ratio);
+  if (a <= 0 || b <= 0) return changeOf(ratio);
   const factor = b / a;
-  return factor >= TWICE || factor <= 1 / TWICE ? `${figure(factor, 3)} times A` : change(ratio);
+  return factor >= TWICE || factor <= 1 / TWICE ? `${figure(factor, 3)} times A` : changeOf(ratio);
 }

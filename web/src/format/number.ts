@@ -152,18 +152,11 @@ const DECIMAL: [number, string][] = [
   [1e3, "k"],
 ];
 
-/** Up to here rates are read with all their digits. */
-const MANY_PER_SECOND = 1e6;
-
-function prefixOf(size: number): [number, string] {
-  return DECIMAL.find(([scale]) => size >= scale * 0.9995) ?? [1, ""];
-}
-
 /** A value with a decimal prefix before its unit: 40.2 GFLOP/s. */
 export function prefixed(value: number | null | undefined, unit: string): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
   const size = Math.abs(value);
-  const [scale, prefix] = prefixOf(size);
+  const [scale, prefix] = DECIMAL.find(([scale]) => size >= scale * 0.9995) ?? [1, ""];
   return `${trimmed(value / scale, 3)}${GAP}${prefix}${unit}`;
 }
 
@@ -218,7 +211,9 @@ const BYTES: [number, string][] = [
   [2 ** 10, "KiB"],
   [1, "B"],
 ];
-const SECONDS: Record<string, number> = { s: 1, ms: 1e-3, us: 1e-6, µs: 1e-6, ns: 1e-9 };
+const SECONDS = { s: 1, ms: 1e-3, us: 1e-6, ns: 1e-9 };
+/** What the page itself measures; the unit of a metric comes with its chart. */
+type Unit = "bytes" | keyof typeof SECONDS;
 const TIMES: [number, string][] = [
   [1, "s"],
   [1e-3, "ms"],
@@ -227,37 +222,22 @@ const TIMES: [number, string][] = [
 ];
 
 /** Picks the factor and the unit under which values up to `largest` read best. */
-export function measure(unit: string | null | undefined, largest: number): Measure {
+export function measure(unit: Unit, largest: number): Measure {
   const size = Math.abs(largest);
-  if (unit === "ratio") return { factor: 100, unit: "%" };
-  if (unit === "bytes" || unit === "B" || unit === "bytes per second") {
-    const [scale, name] = BYTES.find(([scale]) => size >= scale) ?? BYTES[BYTES.length - 1]!;
-    return { factor: 1 / scale, unit: unit === "bytes per second" ? `${name}/s` : name };
+  if (unit === "bytes") {
+    const [scale, name] = BYTES.find(([scale]) => size >= scale) ?? BYTES.at(-1)!;
+    return { factor: 1 / scale, unit: name };
   }
-  if (unit && unit in SECONDS) {
-    const own = SECONDS[unit]!;
-    const seconds = size * own;
-    if (!(seconds > 0)) return { factor: 1, unit: unit === "us" ? "µs" : unit };
-    const [scale, name] = TIMES.find(([scale]) => seconds >= scale) ?? TIMES[TIMES.length - 1]!;
-    return { factor: own / scale, unit: name };
-  }
-  if (unit === "per second") {
-    // A "B" for billions would be read as bytes.
-    const [scale, prefix] = size < MANY_PER_SECOND ? [1, ""] : prefixOf(size);
-    return { factor: 1 / scale, unit: `${prefix}/s` };
-  }
-  if (unit) return { factor: 1, unit };
-  return { factor: 1, unit: "" };
+  const own = SECONDS[unit];
+  const seconds = size * own;
+  if (!(seconds > 0)) return { factor: 1, unit: unit === "us" ? "µs" : unit };
+  const [scale, name] = TIMES.find(([scale]) => seconds >= scale) ?? TIMES.at(-1)!;
+  return { factor: own / scale, unit: name };
 }
 
 /** A value in its measure, unit included. */
-export function measured(value: number | null | undefined, unit: string | null): string {
-  if (value === null || value === undefined) return NOTHING;
-  const name = nonFiniteName(value);
-  if (name !== null) return name;
-  const { factor, unit: shown } = unit ? measure(unit, value) : { factor: 1, unit: "" };
-  if (unit === "ratio") return `${figure(value * factor, 3)}${GAP}%`;
-  return shown ? beside(ofUnit(value * factor, factor === 1), shown) : figure(value);
+export function measured(value: number | null | undefined, unit: Unit): string {
+  return shownIn(value, measure(unit, value ?? 0));
 }
 
 /** A value as its metric is shown everywhere, unit included. */
@@ -274,14 +254,14 @@ export function beside(text: string, unit: string): string {
 }
 
 /** A value in the unit in which the largest of its table reads best, so that the figures of the table compare. */
-export function alike(value: number | null, largest: number, unit: string): string {
+export function alike(value: number | null, largest: number, unit: Unit): string {
   if (value === null) return NOTHING;
   const { factor, unit: shown } = measure(unit, largest);
   return beside(inColumn(value * factor, decimalsFor([largest * factor], 3)), shown);
 }
 
 /** A part of a whole in the unit of the whole, said once: "25.8 of 35.6 ms". */
-export function partOf(part: number, whole: number, unit: string): string {
+export function partOf(part: number, whole: number, unit: Unit): string {
   const { factor, unit: shown } = measure(unit, whole);
   const decimals = decimalsFor([whole * factor], 3);
   return beside(`${inColumn(part * factor, decimals)} of ${fixed(whole * factor, decimals)}`, shown);
@@ -300,9 +280,10 @@ export function percent(ratio: number | null | undefined, decimals?: number): st
   return `${text}${GAP}%`;
 }
 
-/** How much more or less, in percent with its sign. */
-export function changeOf(ratio: number): string {
-  return `${signed(ratio * 100, 1)}${GAP}%`;
+/** How much more or less, in percent with its sign; a dash where there is nothing to be a share of. */
+export function changeOf(ratio: number | null): string {
+  const text = percent(ratio);
+  return (ratio ?? 0) > 0 && !text.startsWith("<") ? `+${text}` : text;
 }
 
 /** Decimals that tell neighbours apart and do not round them: 2.5 needs one, 20 none. */
