@@ -14,6 +14,8 @@ import {
   type Histogram,
 } from "./histograms";
 import { stepsOf } from "./steps";
+import { messageOf } from "../server/client";
+import { receive } from "../server/receive";
 
 /** What is known of a tensor beside its histograms. */
 export interface Known {
@@ -64,19 +66,17 @@ export class Tensor {
 
   /** To be called in an effect; returns what ends it. */
   follow(columns: number, onread: () => void = () => undefined): () => void {
-    let gone = false;
-    recordCache
-      .get(this.#known().entry, columns)
-      .then((answer) => {
-        if (gone) return;
+    return receive(
+      () => recordCache.get(this.#known().entry, columns),
+      (answer) => {
         const history = historyOf(answer);
         this.#recorded = histogramsOf(history?.values ?? []);
         this.total = history?.total ?? 0;
         this.problem = history?.values.find((value) => value.error)?.error ?? null;
         this.read = true;
         onread();
-      })
-      .catch((error: unknown) => (this.problem = String(error)));
-    return () => (gone = true);
+      },
+      (error) => (this.problem = messageOf(error)),
+    );
   }
 }

@@ -4,6 +4,7 @@ import type { EmbeddingList } from "../server/api";
 import { fetchEmbeddings } from "./labels";
 import { app } from "../state/app.svelte";
 import type { Tags } from "./records.svelte";
+import { receive } from "../server/receive";
 
 export interface RunEmbeddings extends EmbeddingList {
   family: string;
@@ -22,16 +23,16 @@ export class Embeddings {
       void tags.families;
       const told = tags.ready;
       const families = untrack(() => app.shown.slice(0, RUNS));
-      let gone = false;
       const asked = families.flatMap((family) => family.runs.map((run) => this.#of(run.name, family.name)));
-      void Promise.all(asked).then((answers) => {
-        if (gone) return;
-        this.runs = answers.flatMap((answer) =>
-          answer && (answer.embeddings.length || answer.error !== null) ? [answer] : [],
-        );
-        this.ready = told;
-      });
-      return () => (gone = true);
+      return receive(
+        () => Promise.all(asked),
+        (answers) => {
+          this.runs = answers.flatMap((answer) =>
+            answer && (answer.embeddings.length || answer.error !== null) ? [answer] : [],
+          );
+          this.ready = told;
+        },
+      );
     });
   }
 

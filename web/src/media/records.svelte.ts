@@ -5,6 +5,7 @@ import { messageOf } from "../server/client";
 import type { Family } from "../runs/catalog";
 import { atStep, fetchRecord, fetchRecordTags, historyOf, type History } from "../server/records";
 import { app } from "../state/app.svelte";
+import { receive } from "../server/receive";
 
 export interface Entry extends RecordTag {
   run: string;
@@ -74,30 +75,31 @@ export class Tags {
     $effect(() => {
       void this.#names;
       void this.#settled;
-      let gone = false;
       let heard = 0;
-      const look = async (): Promise<void> => {
+      const look = async () => {
         const known = app.shown.slice(0, RUNS);
         // A run that wrote nothing since then has no new records.
         const newest = Math.max(0, ...known.map((family) => family.main.updated ?? 0));
-        if (this.ready && newest === heard) return;
+        if (this.ready && newest === heard) return null;
         const [found, failures] = await tagsOf(
           known,
           untrack(() => this.families),
         );
-        if (gone) return;
-        this.failures = failures;
-        // What is shown stays while the server does not answer, and is asked for again.
-        if (!failures.length) heard = newest;
-        this.families = found;
-        this.ready = this.#settled;
+        return { newest, found, failures };
       };
-      void look();
-      const timer = setInterval(() => !document.hidden && void look(), AGAIN_MS);
-      return () => {
-        gone = true;
-        clearInterval(timer);
-      };
+      return receive(
+        look,
+        (answer) => {
+          if (!answer) return;
+          this.failures = answer.failures;
+          // What is shown stays while the server does not answer, and is asked for again.
+          if (!answer.failures.length) heard = answer.newest;
+          this.families = answer.found;
+          this.ready = this.#settled;
+        },
+        undefined,
+        { every: AGAIN_MS },
+      );
     });
   }
 }
@@ -151,11 +153,9 @@ export class Shown {
     entry: Entry,
     onsteps: (steps: readonly number[], most: number, shape: readonly number[] | null) => void,
   ): () => void {
-    let gone = false;
-    recordCache
-      .get(entry, MOST_VALUES)
-      .then((answer) => {
-        if (gone) return;
+    return receive(
+      () => recordCache.get(entry, MOST_VALUES),
+      (answer) => {
         this.history = historyOf(answer);
         const values = this.history?.values ?? [];
         onsteps(
@@ -163,9 +163,9 @@ export class Shown {
           Math.max(0, ...values.map((value) => value.blobs?.length ?? 0)),
           values.at(-1)?.shape ?? null,
         );
-      })
-      .catch((error: unknown) => (this.failure = String(error)));
-    return () => (gone = true);
+      },
+      (error) => (this.failure = messageOf(error)),
+    );
   }
 }
 

@@ -3,6 +3,7 @@ import { fetchTables } from "../server/records";
 import { messageOf } from "../server/client";
 import { app } from "../state/app.svelte";
 import { RUNS, type NotRead, type Tags } from "./records.svelte";
+import { receive } from "../server/receive";
 
 export interface TableOfRuns {
   tag: string;
@@ -25,18 +26,15 @@ export class Tables {
       const runs = app.shown
         .slice(0, RUNS)
         .flatMap((family) => family.runs.map((run) => ({ run: run.name, family: family.name })));
-      let gone = false;
       const failures: NotRead[] = [];
-      void Promise.all(
-        runs.map(async (one) => {
-          const answer = await fetchTables(one.run).catch((error: unknown) => {
-            failures.push({ run: one.run, why: messageOf(error) });
-            return null;
-          });
-          return { ...one, tables: answer?.tables };
-        }),
-      ).then((found) => {
-        if (gone) return;
+      const asked = runs.map(async (one) => {
+        const answer = await fetchTables(one.run).catch((error: unknown) => {
+          failures.push({ run: one.run, why: messageOf(error) });
+          return null;
+        });
+        return { ...one, tables: answer?.tables };
+      });
+      const take = (found: Awaited<(typeof asked)[number]>[]): void => {
         this.failures = failures;
         const byTag = new Map<string, TableOfRuns>();
         for (const { run, family, tables } of found) {
@@ -51,8 +49,8 @@ export class Tables {
         }
         this.all = [...byTag.values()].sort((a, b) => a.tag.localeCompare(b.tag));
         this.ready = tags.ready;
-      });
-      return () => (gone = true);
+      };
+      return receive(() => Promise.all(asked), take);
     });
   }
 }

@@ -1,5 +1,6 @@
 /** The answer to a question that changes, as an analysis of a profile is asked again for other steps. */
-import { failed, type Failed } from "./state.svelte";
+import { failed, type Failed } from "../server/client";
+import { receive } from "../server/receive";
 
 /** The newest answer, or why there is none. Made while a component is made. */
 export class Asked<Answer> {
@@ -11,16 +12,11 @@ export class Asked<Answer> {
    */
   constructor(question: () => () => Promise<Answer>) {
     $effect(() => {
-      const ask = question();
-      let gone = false;
-      ask()
-        .then((answer) => {
-          if (!gone) [this.answer, this.failure] = [answer, null];
-        })
-        .catch((error: unknown) => {
-          if (!gone) [this.answer, this.failure] = [null, failed(error)];
-        });
-      return () => (gone = true);
+      return receive(
+        question(),
+        (answer) => ([this.answer, this.failure] = [answer, null]),
+        (error) => ([this.answer, this.failure] = [null, failed(error)]),
+      );
     });
   }
 }

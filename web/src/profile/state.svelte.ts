@@ -1,23 +1,10 @@
 /** The profile that is open. */
 import type { ProfileEntry, ProfileList, ProfileSummary } from "../server/api";
-import { Refused } from "../server/client";
+import { failed, type Failed } from "../server/client";
 import { fetchProfile, fetchProfiles } from "./questions";
 import { app } from "../state/app.svelte";
 
 const LOOK_AGAIN_MS = 5_000;
-
-export interface Failed {
-  message: string;
-  hint: string;
-}
-
-export function failed(error: unknown): Failed {
-  if (error instanceof Refused) return { message: error.message, hint: error.hint };
-  return {
-    message: "The server did not answer",
-    hint: "It may be busy reading the profile; this page will ask again",
-  };
-}
 
 /** Numbers of the marked steps, each once whatever the ranks. */
 export function stepNumbers(summary: ProfileSummary): number[] {

@@ -22,6 +22,18 @@ export class Refused extends Error {
   }
 }
 
+/** Why there is no answer, and what to do. */
+export interface Failed {
+  message: string;
+  hint: string;
+}
+
+export function failed(error: unknown): Failed {
+  if (error instanceof Refused) return { message: error.message, hint: error.hint };
+  const hint = "It may be busy reading a large file. Reload the page to ask again";
+  return { message: "The server did not answer", hint };
+}
+
 /** What went wrong, in the words of whatever was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

@@ -1,6 +1,7 @@
 /** What runs say of themselves: command, versions, ranks. Fetched once for each run and attempt. */
 import type { Family } from "../runs/catalog";
 import { fetchRecord, historyOf } from "../server/records";
+import { receive } from "../server/receive";
 
 const TAG = "stepscope/run";
 const MOST = 24;
@@ -17,15 +18,11 @@ export class RunInfo {
     $effect(() => {
       const wanted = families().slice(0, MOST);
       this.left = families().length - wanted.length;
-      let gone = false;
-      const look = async (): Promise<void> => {
-        const answers = await Promise.all(
-          wanted.map(async (family) => [family.name, await runInfo(family)] as const),
-        );
-        if (!gone) this.#found = new Map(answers);
-      };
-      void look();
-      return () => (gone = true);
+      const asked = wanted.map(async (family) => [family.name, await runInfo(family)] as const);
+      return receive(
+        () => Promise.all(asked),
+        (answers) => (this.#found = new Map(answers)),
+      );
     });
   }
 
