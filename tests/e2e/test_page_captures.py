@@ -81,7 +81,7 @@ def test_the_overview_shows_steps_parts_operations_and_why_one_failed(log, serve
     sentence = panel.get_by_text("of training, all profiles").inner_text()
     strip = watched.page.get_by_role("region", name="State of the run").inner_text()
     share = re.search(r"all profiles ([\d.]+\s%) of wall time", sentence)[1]
-    assert f"profiles {share}, else" in strip, "one share, wherever it stands"
+    assert f"profiles {share}, the rest" in strip, "one share, wherever it stands"
     whole = float(strip.partition("Recording costs")[2].partition("%")[0])
     assert whole >= 0.99 * float(share[:-2]) > 0, "the cost includes that of the profiles"
 

@@ -206,7 +206,7 @@ def test_a_cell_is_reached_by_keyboard_and_says_what_is_known_of_it(opened):
 def test_who_was_slowest_how_often_and_since_when_is_said(opened):
     page = opened().page
     blame = " ".join(page.locator("p.blame").inner_text().split())
-    assert re.search(rf"rank {SLOW} in 41\.7.?% of the steps, {SINCE} . {STEPS - 1}", blame)
+    assert re.search(rf"rank {SLOW} in 41\.7.?% of the steps \({SINCE} . {STEPS - 1}\)", blame)
     assert "no rank stands out by 5" in blame
 
 

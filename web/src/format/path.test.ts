@@ -7,3 +7,8 @@ it("breaks names between their words and never a number", () => {
   expect(pieces("betas=[0.9, 0.999],eps")).toEqual(["betas=", "[0.9,", " 0.999],", "eps"]);
   expect(pieces("")).toEqual([""]);
 });
+
+it("keeps short parts with the next where a line shall have some letters", () => {
+  expect(pieces("val_top5_after_ema_of_weights", 8)).toEqual(["val_top5_", "after_ema_", "of_weights"]);
+  expect(pieces("lr", 8)).toEqual(["lr"]);
+});

@@ -4,6 +4,7 @@ import type { Capture, CaptureList } from "../server/api";
 import { told } from "../server/client";
 import { sentence } from "../runs/findings";
 import type { Change } from "../view/view";
+import { PARTS } from "../profile/questions";
 
 /** Times of one part of a step over all profiled steps. */
 export interface Part {
@@ -269,5 +270,5 @@ export function partColour(part: string): string | null {
 }
 
 export function partName(part: string): string {
-  return sentence(part.replaceAll("_", " "));
+  return PARTS.find(({ key }) => key === part)?.name ?? sentence(part.replaceAll("_", " "));
 }

@@ -26,7 +26,6 @@ function recorded(found: RunFindings | null): Recorded {
     now: 0,
     metric: { title: "loss", value: "0.1" },
     broken: [],
-    nonfinite: 0,
     judged: found,
   };
 }

@@ -19,8 +19,6 @@ export interface Recorded {
   metric: { title: string; value: string } | null;
   /** Charts whose newest value is not finite. */
   broken: { title: string; step: number }[];
-  /** Values of the charts that are known so far that are not finite. */
-  nonfinite: number;
   /** What the health rules say; null: they have not answered. */
   judged: RunFindings | null;
 }
@@ -126,7 +124,8 @@ const LEAST_WAIT = 0.01;
 
 /** What is wrong, else what the step waits for, else why it is in this state, else how much was recorded. */
 export function evidence({ run, now, judged }: Recorded): string {
-  if (run.reason) return run.reason;
+  // Why a run failed stands above all, with its stack.
+  if (run.reason && run.state !== "failed") return run.reason;
   const worst = worstOpen(judged);
   if (worst) return sentence(summaryOf(worst));
   if (run.state === "stalled" && run.updated !== null)
@@ -138,7 +137,7 @@ export function evidence({ run, now, judged }: Recorded): string {
 }
 
 /** What the rules say in numbers, and what was lost or could not be read. */
-export function losses({ run, nonfinite, judged }: Recorded): Phrase[] {
+export function losses({ run, judged }: Recorded): Phrase[] {
   const phrases = checks(judged);
   const problems = run.problems.filter(({ kind }) => !NO_FILE.has(kind)).length;
   if (problems)
@@ -147,7 +146,6 @@ export function losses({ run, nonfinite, judged }: Recorded): Phrase[] {
       tone: "warn",
     });
   else if (!judged) phrases.push({ text: "no file problems", tone: "" });
-  if (nonfinite) phrases.push({ text: `${counted(nonfinite, "value")} not finite`, tone: "bad" });
   if (run.dropped) phrases.push({ text: `${counted(run.dropped, "point")} dropped`, tone: "bad" });
   else if (run.dropped === 0 && !judged) phrases.push({ text: "none dropped", tone: "" });
   return phrases;

@@ -32,6 +32,8 @@ export interface Column<Row> {
   /** Words stand at the left, numbers at the right. */
   words?: boolean;
   mono?: boolean;
+  /** Names of which the beginning is cut, and not the end, where they have no room. */
+  ends?: boolean;
   /** What rows are sorted by; null sorts last in both directions. */
   value?: (row: Row) => number | string | null;
   /** The first press of the head sorts upwards; without `value`, who owns the table sorts its rows. */
