@@ -150,14 +150,20 @@ describe("units", () => {
   it("says a change in percent with its sign", () =>
     expect([0.125, -0.5, 0, 0.00001, -0.00001].map(changeOf)).toEqual([
       `+12.5${G}%`,
-      `−50${G}%`,
+      `−50.0${G}%`,
       `0${G}%`,
       `<${G}0.01${G}%`,
       `<${G}0.01${G}%`,
     ]));
   it("types numbers as a program would", () =>
     expect([typed(3e-4), typed(0.001), typed(128), typed(0.1)]).toEqual(["3e-4", "0.001", "128", "0.1"]));
-  it("knows a share below what it shows", () => expect(percent(0.00001)).toBe(`<${G}0.01${G}%`));
+  it("knows a share below what it shows", () =>
+    expect([percent(0.00001), percent(0.0004, 1), percent(0.004, 0), percent(0, 1)]).toEqual([
+      `<${G}0.01${G}%`,
+      `<${G}0.1${G}%`,
+      `<${G}1${G}%`,
+      `0.0${G}%`,
+    ]));
   it("shows shares with the digits that matter", () => expect(percent(0.313)).toBe(`31.3${G}%`));
 });
 

@@ -267,23 +267,20 @@ export function partOf(part: number, whole: number, unit: Unit): string {
   return beside(`${inColumn(part * factor, decimals)} of ${fixed(whole * factor, decimals)}`, shown);
 }
 
-/** A share, 0 to 1, in percent: with the digits that matter, or, in columns, with so many decimals. */
+/** A share, 0 to 1, in percent: with the digits that matter, or, in columns, with so many decimals; never 0 of something. */
 export function percent(ratio: number | null | undefined, decimals?: number): string {
   if (ratio === null || ratio === undefined || !Number.isFinite(ratio)) return NOTHING;
   const value = ratio * 100;
-  const text =
-    decimals !== undefined
-      ? fixed(value, decimals)
-      : Math.abs(value) < 0.01 && value !== 0
-        ? `<${GAP}0.01`
-        : trimmed(value, 3);
-  return `${text}${GAP}%`;
+  const least = 10 ** -(decimals ?? 2);
+  if (value !== 0 && Math.abs(value) < (decimals === undefined ? least : least / 2))
+    return `<${GAP}${least}${GAP}%`;
+  return `${decimals === undefined ? trimmed(value, 3) : fixed(value, decimals)}${GAP}%`;
 }
 
 /** How much more or less, in percent with its sign; a dash where there is nothing to be a share of. */
 export function changeOf(ratio: number | null): string {
-  const text = percent(ratio);
-  return (ratio ?? 0) > 0 && !text.startsWith("<") ? `+${text}` : text;
+  if (!ratio || Math.abs(ratio) < 1e-4) return percent(ratio);
+  return `${signed(ratio * 100, decimalsFor([ratio * 100], 3))}${GAP}%`;
 }
 
 /** Decimals that tell neighbours apart and do not round them: 2.5 needs one, 20 none. */

@@ -3,6 +3,7 @@ import type { ProfileEntry, ProfileList, ProfileSummary } from "../server/api";
 import { failed, type Failed } from "../server/client";
 import { fetchProfile, fetchProfiles } from "./questions";
 import { app } from "../state/app.svelte";
+import { titlesOf } from "./titles";
 
 const LOOK_AGAIN_MS = 5_000;
 
@@ -28,6 +29,8 @@ class Profiles {
   summary = $state.raw<ProfileSummary | null>(null);
   failure = $state.raw<Failed | null>(null);
   #asked: string | null = null;
+  /** By the path of each. */
+  titles = $derived(titlesOf(this.list?.profiles ?? []));
 
   /** The profile that is shown: the one in the address, else the newest of the run in the address, else that of
    * the only run, else the newest. */

@@ -29,7 +29,12 @@ describe("titles of profiles", () => {
   it("that read the same are told apart by their paths", () => {
     const paths = ["a/profiles/chief_rank0_step00000010.json", "a/profiles/chief_rank0_step00000010_1.json"];
     const titles = titlesOf(paths.map((path) => entry(path, "a")));
-    expect([...titles.values()]).toEqual(paths.map((path) => `a, step 10, ${path}`));
+    expect([...titles.values()]).toEqual(paths.map((path) => `step 10, ${path}`));
+  });
+  it("name the run where there are several", () => {
+    const path = (run: string): string => `${run}/profiles/chief_rank0_step00000010.json`;
+    const titles = titlesOf(["a", "b"].map((run) => entry(path(run), run)));
+    expect([...titles.values()]).toEqual(["a, step 10", "b, step 10"]);
   });
 });
 

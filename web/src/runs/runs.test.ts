@@ -232,11 +232,13 @@ describe("charts", () => {
 });
 
 describe("verdict", () => {
-  const given = { now: 3000, metric: null, broken: [], nonfinite: 0, judged: null };
-  it("gives the reason of a failure", () =>
-    expect(evidence({ ...given, run: runOf("a", { state: "failed", reason: "ValueError: x" }) })).toBe(
-      "ValueError: x",
-    ));
+  const given = { now: 3000, metric: null, broken: [], judged: null };
+  it("gives the reason of a state, but not of a failure, which stands above with its stack", () => {
+    const because = (state: "stopped" | "failed"): string =>
+      evidence({ ...given, run: runOf("a", { state, reason: "ValueError: x" }) });
+    expect(because("stopped")).toBe("ValueError: x");
+    expect(because("failed")).not.toContain("ValueError");
+  });
   it("says what waits", () =>
     expect(
       evidence({ ...given, run: runOf("a", { step_time: { seconds: 0.168, wait_s: 0.0526 } }) }),
