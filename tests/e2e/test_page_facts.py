@@ -27,7 +27,8 @@ POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 UNITS = {
     "": 1.0, "s": 1.0,
     "ms": 1e-3, "µs": 1e-6, "ns": 1e-9, "%": 1e-2, "/s": 1.0, "k": 1e3, "M": 1e6, "T": 1e12,
-    "million/s": 1e6, "billion/s": 1e9, "B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40,
+    "million/s": 1e6, "billion/s": 1e9,
+    "B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40,
     "B/s": 1.0, "KiB/s": 2.0**10, "MiB/s": 2.0**20, "GiB/s": 2.0**30,
 }  # fmt: skip
 """Units as factors: a fact has one kind of unit, so that bytes and billions do not meet."""
