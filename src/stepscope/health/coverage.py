@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from stepscope.health.finding import Abstention, Finding
+from stepscope.health.finding import Abstention, Finding, Severity
 
 Question = Literal["finite", "learns", "generalises", "steady", "cost"]
 Reply = Literal["yes", "no", "not judged"]
@@ -45,6 +45,9 @@ _RULES: dict[Question, str] = {
         """,
     "cost": "data-wait recompilation gpu-underused cpu-bottleneck io-bottleneck",
 }
+SPOILT: dict[Question, tuple[Severity, ...]] = {"learns": ("high",), "generalises": ("high", "medium")}
+"""By question that losses answer: how severe a loss of NaN must be, the training's or any, to leave it open.
+What the loss was before tells nothing of a model that is broken now."""
 QUESTIONS = {question: rules.split() for question, rules in _RULES.items()}
 """The rules whose findings answer a question with no; a rule belongs to one question."""
 NEEDED: tuple[Question, ...] = ("learns", "finite", "generalises", "steady")
@@ -87,6 +90,14 @@ def _answer(
         if finding.rule in QUESTIONS[question] and finding.is_open and finding.severity != "info":
             return Covered(question, "no", f"{finding.title.lower()} since step {finding.since:,}")
     deciding = DECIDING[question]
+    for finding in findings:
+        if (
+            finding.rule in DECIDING["finite"]
+            and finding.is_open
+            and finding.severity in SPOILT.get(question, ())
+        ):
+            why = f"{finding.title.lower()} since step {finding.since:,}"
+            return Covered(question, "not judged", why)
     if any(rule in judged for rule in deciding):
         return Covered(question, "yes")
     missing = next((lacking[rule] for rule in deciding if rule in lacking), "its rules are switched off")

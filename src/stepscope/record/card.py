@@ -179,7 +179,9 @@ class Card:
         open_ = [
             f"{rule.question}: {rule.why}"
             for rule in self.covered
-            if rule.answer == "not judged" and rule.question not in self._no_news()
+            if rule.answer == "not judged"
+            and rule.question not in self._no_news()
+            and rule.why not in self.health
         ]
         rows += [("unknown", text) for text in [*self.unknown, *open_][:room]]
         rows.append(("more", self.command))

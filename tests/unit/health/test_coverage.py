@@ -85,6 +85,26 @@ def test_a_run_is_called_healthy_only_if_it_is_known_to_be(name):
     assert all(each.why for each in answers if each.answer != "yes")
 
 
+@pytest.mark.parametrize(
+    ("until", "learns"),
+    [(720, "not judged"), (700, "yes"), (1200, "yes")],
+    ids=["ends", "before", "recovers"],
+)
+def test_a_loss_that_ends_as_nan_does_not_tell_that_the_model_learns(until, learns):
+    monitor = Monitor()
+    for tag, (steps, values) in {**SERIES, "train/loss": (STEPS, BROKEN)}.items():
+        few = steps < until
+        monitor.take(tag, steps[few], values[few], 1e9 + 0.1 * steps[few])
+    monitor.finish()
+    verdict = monitor.verdict
+    answers = {
+        answer.question: answer for answer in coverage(verdict.findings, verdict.passed, verdict.abstained)
+    }
+    assert answers["learns"].answer == learns
+    if learns != "yes":
+        assert answers["learns"].why == "loss is not finite since step 700"
+
+
 def test_what_an_evaluation_lacks_is_said_of_evaluations():
     monitor = Monitor()
     monitor.take("train/loss", STEPS, LOSS, 1e9 + 0.1 * STEPS)
