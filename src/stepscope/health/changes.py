@@ -23,6 +23,7 @@ from stepscope.health.ring import median
 from stepscope.health.series import Stream, stream_of
 from stepscope.health.spikes import FAR, Spikes
 from stepscope.health.spikes import repeated as repeated_marks
+from stepscope.names.kinds import measure_of, title_and_unit
 from stepscope.names.roles import MEASURED
 from stepscope.names.splits import JudgedSplit
 from stepscope.text import levels, number
@@ -426,7 +427,7 @@ def _of_series(stream: Stream, recurring: Recurring) -> LoggedChange:
     change = recurring.change
     setting = stream.role in SETTINGS
     name = stream.tag if stream.rank is None else f"{stream.tag} of rank {stream.rank}"
-    text = f"{name} {_told(recurring, setting=setting)}"
+    text = f"{name} {_told(recurring, title_and_unit(stream.tag)[1], setting=setting)}"
     main = setting or stream.role in MAIN or change.kind == "not finite"
     source: Source = "setting" if setting else "series"
     role = "metric" if stream.split == "eval" and stream.role in ("loss", "part_loss") else stream.role
@@ -435,7 +436,8 @@ def _of_series(stream: Stream, recurring: Recurring) -> LoggedChange:
     )
 
 
-def _told(recurring: Recurring, *, setting: bool) -> str:
+def _told(recurring: Recurring, unit: str | None, *, setting: bool) -> str:
+    """Return the words for a change of values in a unit."""
     change, times, last = recurring
     if change.kind == "not finite":
         return "is not finite" if change.lasts else "was not finite for a while"
@@ -446,11 +448,15 @@ def _told(recurring: Recurring, *, setting: bool) -> str:
     if change.kind == "counter":
         again = f", the first of {times} times" if times > 1 else ""
         return f"starts over from step {change.before:,.0f}{again}"
-    before, after = levels(change.before or 0.0, change.after or 0.0)
+    values = change.before or 0.0, change.after or 0.0
+    measure = measure_of(unit, max(map(abs, values)))
+    before, after = levels(values[0] * measure.factor, values[1] * measure.factor)
+    stays = before == after
+    after += "" if measure.unit in ("", "/s") else f" {measure.unit}"
     if change.kind == "constant":
         return f"stands still at {after}"
-    if before == after:
-        return f"moves by {number(change.size)} times its noise, and its level stays {before}"
+    if stays:
+        return f"moves by {number(change.size)} times its noise, and its level stays {after}"
     if change.kind == "drift":
         way = "rises" if (change.after or 0) > (change.before or 0) else "falls"
         until = f"until step {last:,}" if last > change.last_step else "from here on"

@@ -68,6 +68,18 @@ def test_a_rate_and_its_consequences_are_one_group_and_the_rate_leads():
             ],
             ["step 500: val/score 0.99224 → 0.99219"],
         ),
+        (
+            [series("speed/step_time_ms", after(500, 0.00146, 0.00246) + 1e-5 * noise(0))],
+            ["step 500: speed/step_time_ms 1.46 → 2.46 µs"],
+        ),
+        (
+            [series("gpu/used_ratio", after(500, 0.5, 0.9) + 0.001 * noise(0))],
+            ["step 500: gpu/used_ratio 50 → 90 %"],
+        ),
+        (
+            [series("speed/steps_per_second", after(500, 400.0, 200.0) + noise(0))],
+            ["step 500: speed/steps_per_second 400 → 200"],
+        ),
         ([series("activations/conv/max", after(500, 1.0, 9.0) + noise(0))], []),
     ],
 )
