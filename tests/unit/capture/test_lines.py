@@ -4,10 +4,10 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from types import SimpleNamespace
 
 import pytest
+from support.waiting import until
 
 import stepscope as ss
 from stepscope.capture.lines import MOST_LINES, MOST_WINDOWS, LineHook, looks_at
@@ -99,11 +99,9 @@ def test_the_thread_ends_with_the_run(tmp_path):
         [thread] = [each for each in threading.enumerate() if each.name == "stepscope-lines"]
         run.step()
         ident = threading.get_ident()
-        deadline = time.monotonic() + 10
-        while not looks_at(ident).get("looks") and time.monotonic() < deadline:
-            time.sleep(0.001)
-        assert looks_at(ident)["looks"] > 0
-        assert any(text.endswith(": test_the_thread_ends_with_the_run") for text in looks_at(ident)["shares"])
+        shares = until(lambda: looks_at(ident).get("shares"))
+        own = (": until", ": <lambda>", ": test_the_thread_ends_with_the_run")
+        assert all(text.endswith(own) for text in shares), shares
     thread.join(10)
     assert not thread.is_alive()
     assert looks_at(ident) == {}
