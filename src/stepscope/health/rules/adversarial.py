@@ -146,6 +146,7 @@ class OutputsCollapsed(FellToNothing):
     severity = "medium"
     fewest = "16 points of a spread of embeddings"
     roles = ("spread",)
+    unfit = ("variational",)  # whose posterior gets narrow as it learns
     splits = ("train", None)
     explains = ("worse-than-best",)
     defaults = thresholds(fell=0.1)
