@@ -231,7 +231,7 @@ def test_what_was_not_recorded_is_said(opened):
     page.messages[:] = [line for line in page.messages if "422" not in line]
     page.open(place("estimator/timeline-1200.json.gz", "kernels"))
     page.get_by_text("operators of the host, self time").wait_for()
-    page.get_by_text("Not recorded, device").wait_for()
+    page.get_by_text("Not recorded: device").wait_for()
 
 
 @pytest.mark.slow
