@@ -144,7 +144,8 @@ def test_on_a_phone_a_finding_is_said_whole_and_importance_fits(tmp_path, writte
         values = [0.1 * number + 1 / (step + 1) for step in range(50)]
         config = {"learning_rate": 0.1 * number, "width": number % 3, "optimizer": "adamw"}
         written(tmp_path / f"r{number}", {"train/loss": values}, config=config)
-    written(tmp_path / "broken", {tag: [1.0] * 30 + [float("nan")] * 30, "train/loss": [1.0] * 60})
+    falling = [1 / (step + 1) for step in range(60)]
+    written(tmp_path / "broken", {tag: [1.0] * 30 + [float("nan")] * 30, "train/loss": falling})
     page = watch(serve(tmp_path))
     page.set_viewport_size({"width": 390, "height": 844})
     page.open("#/scalars?q=run:broken")
