@@ -57,9 +57,10 @@ class Context:
             stream = chunk.stream
             place = stream.run, stream.role
             self._recorded[place] = min(float(chunk.walls[0]), self._recorded.get(place, inf))
-            if stream.role == "loss" and stream.split != "eval" and np.isfinite(chunk.values).any():
-                first = float(chunk.walls[np.isfinite(chunk.values)][0])
-                self._trained[stream.run] = min(first, self._trained.get(stream.run, inf))
+            if stream.role == "loss" and stream.split != "eval":
+                walls = chunk.walls[np.isfinite(chunk.values)]
+                if len(walls):
+                    self._trained[stream.run] = min(float(walls[0]), self._trained.get(stream.run, inf))
 
     # --- questions ------------------------------------------------------------------------------------
 

@@ -86,18 +86,18 @@ def coverage(
 def _answer(
     question: Question, findings: Sequence[Finding], judged: Collection[str], lacking: dict[str, str]
 ) -> Covered:
+    spoilt: Covered | None = None
     for finding in findings:
-        if finding.rule in QUESTIONS[question] and finding.is_open and finding.severity != "info":
-            return Covered(question, "no", f"{finding.title.lower()} since step {finding.since:,}")
+        if not finding.is_open or finding.severity == "info":
+            continue
+        why = f"{finding.title.lower()} since step {finding.since:,}"
+        if finding.rule in QUESTIONS[question]:
+            return Covered(question, "no", why)
+        if finding.rule in DECIDING["finite"] and finding.severity in SPOILT.get(question, ()):
+            spoilt = spoilt or Covered(question, "not judged", why)
+    if spoilt is not None:
+        return spoilt
     deciding = DECIDING[question]
-    for finding in findings:
-        if (
-            finding.rule in DECIDING["finite"]
-            and finding.is_open
-            and finding.severity in SPOILT.get(question, ())
-        ):
-            why = f"{finding.title.lower()} since step {finding.since:,}"
-            return Covered(question, "not judged", why)
     if any(rule in judged for rule in deciding):
         return Covered(question, "yes")
     missing = next((lacking[rule] for rule in deciding if rule in lacking), "its rules are switched off")

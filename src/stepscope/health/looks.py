@@ -765,7 +765,7 @@ class InARow(Row):
 
 
 def gained(known: Known) -> bool:
-    """Return whether an evaluation gained part of what it could, or had little to gain, or nobody knows."""
+    """Return whether an evaluation gained part of what it could; true if that is little, or not known."""
     falls, facts = known.stream.lower_is_better, known.facts
     means = facts.curve[1]
     if falls is None or len(means) < NO_GAIN:
