@@ -41,8 +41,10 @@ class Sources:
         return {name: value for name, value in values.items() if self._is_new(source, name, step)}
 
     def _is_new(self, source: str, name: str, step: int | None) -> bool:
-        series = self._series.setdefault(name, _Series(source))
-        if source not in (series.source, PRINTED) and series.source == PRINTED:
+        series = self._series.get(name)
+        if series is None:
+            series = self._series[name] = _Series(source)
+        elif series.source == PRINTED:
             series.source = source
         if source != series.source:
             # Lines may be read some time after they were printed, when their steps are long over.

@@ -195,9 +195,9 @@ class _Lines:
 
             def write(text: Any) -> Any:
                 nonlocal skipped, left
-                if (
-                    left
-                ):  # the program has kept this, as csv.writer does: what watches the stream now hears of it
+                if left:
+                    # The program has kept this one, as csv.writer does: pass the text to what watches the
+                    # stream now. If that calls this one again, the stream itself writes.
                     left = False
                     try:
                         return stream.write(text)
