@@ -279,7 +279,7 @@ def test_a_training_that_only_prints_has_its_values_and_a_card(tmp_path, command
     assert rows["steps"] == "none was counted"
     assert "time.sleep(0.2)" in rows["lines"]
     assert rows["best"] == "val_acc 0.8 at step 8 train_loss 0.125 at step 8"
-    assert "the steps and their times: only values are known" in rows["unknown"]
+    assert "the steps and their times: no framework counts them" in rows["unknown"]
     assert "step times" not in rows["unknown"]
 
 

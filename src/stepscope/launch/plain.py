@@ -30,7 +30,7 @@ MAX_WAITING = 10_000
 """Values that are kept until then, the newest ones."""
 CHILD_SECS = 5.0
 """A program with children shows what they print, perhaps. Those that train have made their run by then."""
-UNKNOWN = "the steps and their times: only values are known; run.steps(batches) tells"
+UNKNOWN = "the steps and their times: no framework counts them; run.steps(batches) tells"
 
 
 class Steps:
