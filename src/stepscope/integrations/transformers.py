@@ -115,7 +115,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         """Record the Trainer's values."""
         self._record(args, state, logs or {})
-        self.on_epoch_begin(args, state, control)
+        self._asking()
 
     @guarded
     def on_predict(self, args: Any, state: Any, control: Any, metrics: Any, **_: Any) -> None:
@@ -124,8 +124,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Leave what came before, an evaluation or a checkpoint, out of the wait for the next batch."""
-        if self._training is not None and not self._training.stepper.running:
-            self._training.stepper.asking()
+        self._asking()
 
     on_evaluate = on_save = on_epoch_begin
 
@@ -157,6 +156,10 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
         run.scalars(numbers, step)
         for tag in named.keys() - numbers.keys():
             run.text(tag, named[tag], step)
+
+    def _asking(self) -> None:
+        if self._training is not None and not self._training.stepper.running:
+            self._training.stepper.asking()
 
     def _take_off(self) -> None:
         training, self._training = self._training, None
