@@ -440,7 +440,7 @@ _NEW_SHAPES = {
     "the first steps, record later ones",
     "tensorflow": "keep shapes and Python arguments of tf.function the same: pad or bucket batches, "
     "leave out a smaller last one, input_signature=…, tf.function(reduce_retracing=True)",
-    "python": "keep shapes the same, or compile before the loop",
+    "": "keep shapes the same, or compile before the loop",
 }
 _MADE_ANEW = {
     "jax": "make the compiled function once, outside the loop, and give it what changes as an argument that "
@@ -452,10 +452,8 @@ _MADE_ANEW = {
 
 def _compile_once(facts: Facts, case: Case) -> str:
     """Return the remedy for what is compiled again: for other shapes, or because it is made anew."""
-    framework = framework_of(facts.timeline)
-    if _anew(case):
-        return _MADE_ANEW.get(framework, _MADE_ANEW[""])
-    return _NEW_SHAPES[framework]
+    remedies = _MADE_ANEW if _anew(case) else _NEW_SHAPES
+    return remedies.get(framework_of(facts.timeline), remedies[""])
 
 
 _COMPILATION = ActivityRule(
