@@ -19,7 +19,7 @@ HEAD = [
     *("RUN", "RANK", "ROLE", "ATTEMPT", "STATE", "STEP", "STEP TIME", "DATA WAIT"),
     *("LOSS", "NON-FINITE", "MEMORY", "DEVICE", "UPDATED", "HOST"),
 ]
-VALUES_HEAD = ["RUN", "VALUE", "STEP", "RANKS", "MEAN", "LEAST", "OF", "LARGEST", "OF"]
+VALUES_HEAD = ["RUN", "VALUE", "STEP", "RANKS", "MEAN", "MIN", "RANK", "MAX", "RANK"]
 OF_RANK = ("label", "kind", "rank", "role", "attempts", "state", "reason", "host", "pid", "written")
 RIGHT = {3, 5, 6, 7, 8, 9, 10, 11}
 
