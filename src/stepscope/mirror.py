@@ -28,7 +28,7 @@ from stepscope.errors import LogDirectoryError
 from stepscope.events.pieces import Piece, covering, parse_piece
 from stepscope.events.telemetry import FOLDER, parse_name
 from stepscope.events.writer import EVENTS, INDEX, is_compacted, is_own_name
-from stepscope.files import cache_home, inside, replacing, write_whole
+from stepscope.files import cache_home, inside, prune_files, replacing, write_whole
 from stepscope.remote import AT_ONCE, Remote
 from stepscope.urls import is_url, local_path, scheme, shown, without_secrets
 
@@ -469,17 +469,12 @@ class Mirror:
                 _write_tags(self.folder.parent / FACTS, self._tags)
         for name, future in done.items():
             if (error := future.exception()) is not None:
-                raise LogDirectoryError(
-                    f"cannot fetch {name}: {self._said(error)}",
-                    hint="try again; what was fetched is kept",
-                    path=self.url,
-                ) from None
+                raise self._cannot_fetch(name, error)
 
     def _fetch(self, name: str, place: Elsewhere) -> None:
         local = inside(self.folder, name)
         local.parent.mkdir(parents=True, exist_ok=True)
-        whole = Copied({Piece(local.name, 0, place.size): (place.path, place.size)}, place.tag)
-        self._replace(local, whole, place.size)
+        self._replace_whole(local, place)
         if place.modified_ns:
             os.utime(local, ns=(place.modified_ns, place.modified_ns))
         with self._fetching:
@@ -489,29 +484,52 @@ class Mirror:
             elsewhere.pop(name, None)
             self.elsewhere = elsewhere
 
-    def place_of_ranges(self, name: str) -> Path:
-        """Return the folder for parts of a recording that is elsewhere, one for each version of it."""
-        place = self.elsewhere.get(name)
-        content = f"{name} {place.size} {place.tag}" if place else name
-        return self.folder.parent / "ranges" / hashlib.sha256(content.encode()).hexdigest()[:32]
+    def cached(self, name: str) -> Path:
+        """Return a copy of a recording that is elsewhere, one for each version of it.
 
-    def read(self, name: str, start: int, end: int) -> bytes:
-        """Return bytes of a recording that is elsewhere.
+        It lies apart from the other copies, and is deleted as the files of a cache are.
+
+        Raises:
+            LogDirectoryError: It is not there, or cannot be copied.
+        """
+        place = self._elsewhere(name)
+        version = hashlib.sha256(f"{name} {place.size} {place.tag}".encode()).hexdigest()[:32]
+        local = self.folder.parent / "cached" / version
+        if local.exists():
+            os.utime(local)  # in use
+            return local
+        try:
+            local.parent.mkdir(parents=True, exist_ok=True)
+            self._replace_whole(local, place)
+        except Exception as error:  # noqa: BLE001  each driver has errors of its own
+            raise self._cannot_fetch(name, error) from None
+        prune_files(local.parent, local)
+        return local
+
+    def head(self, name: str, size: int) -> bytes:
+        """Return the first bytes of a recording that is elsewhere.
 
         Raises:
             LogDirectoryError: It is not there, or cannot be read.
         """
+        place = self._elsewhere(name)
+        try:
+            return self._system.read(place.path, 0, min(size, place.size))
+        except Exception as error:  # noqa: BLE001  each driver has errors of its own
+            raise self._cannot_fetch(name, error) from None
+
+    def _elsewhere(self, name: str) -> Elsewhere:
         place = self.elsewhere.get(name)
         if place is None:
             raise LogDirectoryError("no such file", hint="read the log again", path=f"{self.url}/{name}")
-        try:
-            return self._system.read(place.path, start, min(end, place.size))
-        except Exception as error:  # noqa: BLE001  each driver has errors of its own
-            raise LogDirectoryError(
-                f"cannot read {name}: {self._said(error)}",
-                hint="check the network and your credentials, and try again",
-                path=self.url,
-            ) from None
+        return place
+
+    def _cannot_fetch(self, name: str, error: BaseException) -> LogDirectoryError:
+        return LogDirectoryError(
+            f"cannot fetch {name}: {self._said(error)}",
+            hint="try again; what was fetched is kept",
+            path=self.url,
+        )
 
     # --- copying ------------------------------------------------------------------------------------
 
@@ -563,6 +581,10 @@ class Mirror:
                     data = self._read(copied, at, min(size, at + PIECE_BYTES))
         if at < size:
             self._replace(local, copied, size)
+
+    def _replace_whole(self, local: Path, place: Elsewhere) -> None:
+        whole = Piece(local.name, 0, place.size)
+        self._replace(local, Copied({whole: (place.path, place.size)}, place.tag), place.size)
 
     def _replace(self, local: Path, copied: Copied, size: int) -> None:
         with replacing(local) as file:

@@ -39,15 +39,12 @@ from stepscope.store.compacted import (
     read_rows,
 )
 from stepscope.store.points import SeriesColumns
-from stepscope.store.ranges import block_checksums
 from stepscope.store.records import Records
 from stepscope.store.source import FollowedFile
 from stepscope.urls import OBJECT_STORES, is_url, scheme
 
-FILE_ROWS = 4 << 20
-"""Points of one Parquet file: some 30 to 60 MB, and a process holds them twice."""
-GROUP_ROWS = 1 << 18
-"""Points of a row group, the smallest unit that is decoded."""
+FILE_ROWS = 1 << 18
+"""Points of one Parquet file: some 2 to 4 MB, which is fetched from a store as a whole."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +112,7 @@ def _write(source: FollowedFile, folder: Path, place: CompactFolder) -> tuple[Co
             start += len(columns.step)
         write_points(folder / name, batch)
         check_points(folder / name, batch)
-        piece = place.put(folder / name)
-        piece.blocks = block_checksums(folder / name)
-        points.append(piece)
+        points.append(place.put(folder / name))
     ended = source.ending
     moved, others = copy_records(source, folder / f"{stem}{RECORDS}")
     index = CompactedIndex(
@@ -217,7 +212,7 @@ def write_points(path: Path, batch: Rows) -> None:
             "value": value,
         }
     )
-    frame.write_parquet(path, row_group_size=GROUP_ROWS)
+    frame.write_parquet(path)
 
 
 def check_points(path: Path, batch: Rows) -> None:

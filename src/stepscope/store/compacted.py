@@ -14,7 +14,7 @@ No name holds "tfevents", so no reader of event files takes one for an event fil
 from __future__ import annotations
 
 import os
-from functools import partial
+import threading
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,6 @@ from stepscope.files import regular_bytes
 from stepscope.store.index import sealed, unsealed
 from stepscope.store.info import RunInfo
 from stepscope.store.points import Last, SeriesColumns, SeriesFacts, SeriesPoints
-from stepscope.store.ranges import RangedFile
 from stepscope.store.records import About, RecordPlaces, Records
 from stepscope.store.source import AttemptPart, FollowedFile, identity
 from stepscope.text import counted
@@ -88,15 +87,11 @@ class CompactedPart(msgspec.Struct, array_like=True):
 
 
 class PackedFile(msgspec.Struct, array_like=True):
-    """A file beside the index: its name, size and checksum, and those of its blocks.
-
-    The blocks of files of points have checksums since files are read by ranges; an older index has none.
-    """
+    """A file beside the index: its name, size and checksum."""
 
     name: str
     size: int
     crc: int
-    blocks: bytes = b""
 
 
 class CompactedIndex(msgspec.Struct, array_like=True):
@@ -197,7 +192,7 @@ class CompactedFile(FollowedFile):
     def __init__(self, path: str, store: Mirror | None = None) -> None:
         super().__init__(path)
         self.index_path = Path(path)
-        self._store, self._ranged = store, dict[str, RangedFile]()
+        self._store, self._fetching = store, threading.Lock()
         self._index: CompactedIndex | None = None
         self._folder = self.index_path.parent
         self._checked: set[str] = set()
@@ -312,7 +307,7 @@ class CompactedFile(FollowedFile):
             )
         try:
             columns = [
-                read_rows(self._ready(self._index.points[rows.file], rows), rows.start, rows.count)
+                read_rows(self._ready(self._index.points[rows.file]), rows.start, rows.count)
                 for rows in series.rows
             ]
         except (StepscopeError, KeyboardInterrupt, SystemExit):
@@ -332,44 +327,32 @@ class CompactedFile(FollowedFile):
             )
         return SeriesColumns(step.astype(series.types[0], copy=False), wall, value.astype(series.types[1]))
 
-    def _ready(self, piece: PackedFile, rows: Extent) -> Path:
-        """Return a Parquet file in which some rows are intact.
+    def _ready(self, piece: PackedFile) -> Path:
+        """Return a Parquet file whose checksum is correct; that of a file beside the index is checked once.
 
         Raises:
-            LogDirectoryError: They are damaged, or cannot be read.
-        """
-        if self._store is None or (self._folder / piece.name).exists():
-            return self._sound(piece)
-        name = self._name_there(piece)
-        if not piece.blocks:
-            self._store.fetch([name])
-            return self._sound(piece)
-        store = self._store
-        with self.lock:
-            ranged = self._ranged.get(name)
-            if ranged is None:
-                ranged = RangedFile(
-                    store.place_of_ranges(name), piece.size, piece.blocks, partial(store.read, name)
-                )
-                self._ranged[name] = ranged
-        ranged.ensure_rows(rows.start, rows.count, ROW_COLUMNS)
-        return ranged.local
-
-    def _sound(self, piece: PackedFile) -> Path:
-        """Return a Parquet file whose checksum is correct; it is checked once.
-
-        Raises:
-            LogDirectoryError: It is wrong: a flipped bit must not become a wrong number.
+            LogDirectoryError: It is wrong, as a flipped bit must not become a wrong number; or the file
+                cannot be fetched.
         """
         path = self._folder / piece.name
-        if piece.name not in self._checked:
-            if checksum(path) != piece.crc:
-                raise LogDirectoryError(
-                    "the file is not what was written: its checksum is wrong",
-                    hint="copy it again, compact the original log again, or take its event files",
-                    path=path,
-                )
-            self._checked.add(piece.name)
+        if self._store is None or path.exists():
+            if piece.name in self._checked:
+                return path
+            is_sound = checksum(path) == piece.crc
+            self._checked |= {piece.name} if is_sound else set()
+        else:
+            with self._fetching:
+                path = self._store.cached(self._name_there(piece))
+                if checksum(path) != piece.crc:  # a copy may be damaged
+                    path.unlink(missing_ok=True)
+                    path = self._store.cached(self._name_there(piece))
+                is_sound = checksum(path) == piece.crc
+        if not is_sound:
+            raise LogDirectoryError(
+                "the file is not what was written: its checksum is wrong",
+                hint="copy it again, compact the original log again, or take its event files",
+                path=path,
+            )
         return path
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import types
 from pathlib import Path
 from typing import ClassVar
@@ -24,7 +25,6 @@ from stepscope.store import compact as compacts
 from stepscope.store import compacted
 from stepscope.store.compacted import MAGIC, CompactedRecords, Extent, encode_index, load_index
 from stepscope.store.compaction import compact
-from stepscope.store.ranges import row_groups
 
 
 def record(folder, *, attempts=2, points=500):
@@ -105,9 +105,8 @@ def test_a_compacted_log_shows_what_the_log_showed(tmp_path):
     assert not [path for path in (tmp_path / "out").rglob("*") if "tfevents" in path.name]
 
 
-def test_series_over_several_files_and_row_groups_are_whole(tmp_path, monkeypatch):
+def test_series_over_several_files_are_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(compacts, "FILE_ROWS", 333)
-    monkeypatch.setattr(compacts, "GROUP_ROWS", 100)
     record(tmp_path / "runs" / "x")
     before = seen(tmp_path / "runs")
     compact(str(tmp_path / "runs"), str(tmp_path / "out"), processes=1)
@@ -193,10 +192,9 @@ def counted(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def in_ranges(tmp_path, monkeypatch, counted):
-    """A log of 40 series in several row groups, compacted into a store, and the same as it was."""
-    monkeypatch.setattr(compacts, "GROUP_ROWS", 2000)
-    monkeypatch.setattr("stepscope.store.ranges.BLOCK_BYTES", 4096)
+def in_store(tmp_path, monkeypatch, counted):
+    """A log of 40 series in several files of points, compacted into a store, and the same as it was."""
+    monkeypatch.setattr(compacts, "FILE_ROWS", 2000)
     rng = np.random.default_rng(3)
     with ss.Run(tmp_path / "runs" / "x") as run:
         for tag in range(40):
@@ -213,8 +211,8 @@ def bytes_of(counted, ending):
     return sum(size for name, size in counted.read if name.endswith(ending))
 
 
-def test_a_series_of_a_compacted_log_in_a_store_is_read_by_column_and_range(in_ranges, counted):
-    before = seen(in_ranges)
+def test_of_a_compacted_log_in_a_store_only_the_files_of_a_series_are_fetched(in_store, counted):
+    before = seen(in_store)
     with store.open("countedstore://bucket/out", cache=False) as log:
         run = log.run("x")
         assert run.problems == []
@@ -232,21 +230,22 @@ def test_a_series_of_a_compacted_log_in_a_store_is_read_by_column_and_range(in_r
     assert after["x"]["records"] == before["x"]["records"]
 
 
-def test_a_range_that_a_store_alters_is_an_error_and_no_wrong_number(in_ranges, counted):
+def test_points_that_a_store_alters_are_an_error_and_no_wrong_number(in_store, counted):
     counted.altered = ".parquet"
     with store.open("countedstore://bucket/out", cache=False) as log:
-        with pytest.raises(LogDirectoryError, match="the checksum of a part is wrong"):
+        with pytest.raises(LogDirectoryError, match="its checksum is wrong"):
             list(log.run("x").columns("tag-7")[0].step)
         counted.altered = ""
         [series] = log.run("x").columns("tag-7")
         assert len(series.step) == 1500
 
 
-def test_what_was_kept_of_a_range_and_is_damaged_is_fetched_again(in_ranges, counted, tmp_path):
+def test_a_copy_of_points_that_is_damaged_is_fetched_again(in_store, counted, tmp_path):
     with store.open("countedstore://bucket/out", cache=False) as log:
         before = log.run("x").columns("tag-7")[0].value.tobytes()
-    [*kept] = (tmp_path / "cache").rglob("ranges/*")
-    for path in kept:
+    [*copies] = (tmp_path / "cache").rglob("cached/*")
+    assert copies
+    for path in copies:
         data = bytearray(path.read_bytes())
         data[5000:5010] = b"0123456789"
         path.write_bytes(data)
@@ -254,31 +253,17 @@ def test_what_was_kept_of_a_range_and_is_damaged_is_fetched_again(in_ranges, cou
         assert log.run("x").columns("tag-7")[0].value.tobytes() == before
 
 
-def test_the_row_groups_are_those_that_arrow_finds(tmp_path):
-    import pyarrow.parquet as pq
-
-    path = tmp_path / "a.parquet"
-    columns = {"step": range(5000), "wall": [1.5] * 5000, "value": [float(n % 7) for n in range(5000)]}
-    pl.DataFrame({"tag": ["a"] * 5000, **columns}).write_parquet(path, row_group_size=700)
-    facts = pq.ParquetFile(path).metadata
-    data = path.read_bytes()
-    length = int.from_bytes(data[-8:-4], "little")
-    found = row_groups(data[-8 - length : -8])
-    assert [group.rows for group in found] == [
-        facts.row_group(number).num_rows for number in range(facts.num_row_groups)
-    ]
-    for number, group in enumerate(found):
-        theirs = [facts.row_group(number).column(at) for at in range(4)]
-        assert group.columns == {
-            each.path_in_schema: (
-                start := min(filter(None, [each.data_page_offset, each.dictionary_page_offset])),
-                start + each.total_compressed_size,
-            )
-            for each in theirs
-        }
-    for cut in (1, length // 2, length - 1):
-        with pytest.raises(EventFileError, match="footer"):
-            row_groups(data[-8 - length : -8 - cut])
+def test_copies_of_points_are_deleted_a_month_after_they_were_last_used(in_store, tmp_path):
+    with store.open("countedstore://bucket/out", cache=False) as log:
+        run = log.run("x")
+        before = run.columns("tag-7")[0].value.tobytes()
+        old = set((tmp_path / "cache").rglob("cached/*"))
+        for path in old:
+            os.utime(path, (time.time() - 31 * 86400,) * 2)
+        _ = run.columns("tag-39")[0].step
+        assert not any(path.exists() for path in old)
+    with store.open("countedstore://bucket/out", cache=False) as log:
+        assert log.run("x").columns("tag-7")[0].value.tobytes() == before
 
 
 def test_profiles_go_with_runs_from_one_store_to_another(tmp_path, memory_store):

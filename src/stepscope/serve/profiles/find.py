@@ -189,7 +189,7 @@ def format_of(path: Path) -> str | None:
 def format_of_head(mirror: Mirror, name: str, folder: Path) -> tuple[bool, str | None]:
     """Return whether the store gave the beginning of a file, and the format that it tells."""
     try:
-        head = mirror.read(name, 0, HEAD_BYTES)
+        head = mirror.head(name, HEAD_BYTES)
     except LogDirectoryError:
         return False, None
     place = folder / hashlib.sha256(os.fsencode(name)).hexdigest()[:16] / Path(name).name
