@@ -45,6 +45,7 @@ MAY_IMPORT = {
     "record": {"events", "health", "kernels"},
     "capture": {"record", "events", "health", "kernels"},
     "integrations": {"capture", "record", "events", "health", "kernels"},
+    "adopt": {"launch", "record", "events", "kernels"},
     "launch": {"integrations", "capture", "record", "events", "health", "kernels"},
     "compat": {"integrations", "capture", "record", "events", "health", "kernels"},
     "trace": {"events", "kernels", "mirror"},  # TensorFlow 1 keeps profiles in event files
@@ -89,6 +90,8 @@ FOR_RUN = {"record"}
 """What the command ``run`` and its card may import on top: the card is the one of a run."""
 FOR_SYNC = {"record"}
 """What the command ``sync`` may import on top: it sends what runs have left on this machine."""
+FOR_IMPORT = {"adopt"}
+"""What the command ``import`` may import on top: it makes runs of the logs of other tools."""
 FRAMEWORKS = {
     "torch", "jax", "flax", "tensorflow", "keras", "lightning", "transformers", "sklearn", "accelerate",
     "ray",
@@ -149,6 +152,7 @@ def allowed(module: str) -> set[str]:
         | (FOR_DEMO if "demo" in module.split(".") else set())
         | (FOR_WHOAMI if module == "cli.whoami" else set())
         | (FOR_SYNC if module == "cli.sync" else set())
+        | (FOR_IMPORT if module == "cli.import" else set())
         | (FOR_RUN if module in ("cli.run", "cli.card") else set())
     )
 

@@ -89,7 +89,7 @@ NAMES = {
 COMMANDS = [
     "run", "serve", "share", "token", "top", "ls", "ask", "sql", "mcp", "skill", "runs", "profile", "advise",
     "changes", "watch", "check", "glance", "ranks", "timeline", "diff", "capture", "report", "export",
-    "compact", "sync", "whoami", "demo", "openapi", "completion",
+    "compact", "import", "sync", "whoami", "demo", "openapi", "completion",
 ]  # fmt: skip
 
 

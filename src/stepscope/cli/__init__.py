@@ -40,6 +40,7 @@ COMMANDS = {
     "report": "write a run as a single, self-contained HTML file",
     "export": "write scalar series as csv, parquet or json",
     "compact": "turn logs into Parquet on any store, and read every value back",
+    "import": "turn logs of other tools (tables, JSON, consoles, W&B, MLflow, trackio) into runs",
     "sync": "send what runs have left on this machine to their stores",
     "whoami": "say which rank and role this process would have in a job, and how that is known",
     "demo": "train something real, record it and look at it",

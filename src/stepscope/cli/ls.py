@@ -66,7 +66,9 @@ def run(arguments: argparse.Namespace) -> None:
             check_readable(log, arguments.log_dir)
             raise NoEventFilesError(
                 "no event files: found none with 'tfevents' in its name, in this directory or below",
-                hint=here or "pass the directory that a run writes to, or one above it",
+                hint=here
+                or "pass the directory that a run writes to, or one above it; "
+                "stepscope import turns logs of other tools into runs",
                 path=shown(arguments.log_dir),
             )
         if arguments.json:
