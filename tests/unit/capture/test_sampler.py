@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import json
+import logging
+import pickle
 import sys
 import threading
 import time
@@ -13,7 +16,16 @@ from itertools import count
 
 import pytest
 
-from stepscope.capture.sampler import OTHERS_WORK, SWITCH_SECS, OtherThreads, StackSampler, ThreadTime
+from stepscope.capture import sampler
+from stepscope.capture.sampler import (
+    OTHERS_WORK,
+    SWITCH_SECS,
+    CompileLog,
+    OtherThreads,
+    StackSampler,
+    ThreadTime,
+    called_text,
+)
 from stepscope.kernels.frames import outward
 
 
@@ -292,3 +304,152 @@ def test_a_thread_that_has_ended_has_no_time() -> None:
         time.sleep(0.001)
     assert time_of.runnable_ns() == -1
     time_of.close()
+
+
+# Which function a line of the program calls, also one that is written in C.
+
+
+columns = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python tells no columns before 3.11")
+
+
+class Stands:
+    """Looks at where its caller stands."""
+
+    def dump(self, *_: object) -> str:
+        frame = sys._getframe(1)
+        code, at = frame.f_code, frame.f_lasti
+        while code.co_code[at] == 0:  # a call of Python stands behind its instruction
+            at -= 2
+        return called_text(code, at)
+
+    __call__ = dump
+
+
+stands = Stands()
+
+
+@columns
+def test_what_a_line_calls_is_told_by_its_source():
+    assert stands() == "<call of stands>"
+    assert stands.dump(1) == "<call of stands.dump>"
+    assert [stands][0].dump() == "<call of .dump>"
+    found = stands.dump(
+        "over several",
+        "lines",
+    )
+    assert found == "<call of stands.dump>"
+    assert len("ä" + stands.dump("ä")) == len("ä<call of stands.dump>"), "columns count bytes"
+    (stands)()  # a bracket is no other name
+    assert (lambda: stands())() == "<call of stands>"
+
+
+def test_nothing_is_told_where_nothing_of_the_programs_own_is_called():
+    code = test_nothing_is_told_where_nothing_of_the_programs_own_is_called.__code__
+    assert called_text(code, 0) == "", "the first instruction calls nothing"
+    assert called_text(code, 10**6) == ""
+    assert called_text(json.dumps.__code__, len(json.dumps.__code__.co_code) - 6) == ""
+    made: dict = {}
+    exec(compile("def f(): return g()", "/nowhere/gone.py", "exec"), made)
+    assert {called_text(made["f"].__code__, at) for at in range(0, len(made["f"].__code__.co_code), 2)} == {
+        ""
+    }
+
+
+def save(values: list) -> None:
+    for _ in range(20):
+        pickle.dump(values, io.BytesIO())
+
+
+@columns
+def test_a_sampled_stack_tells_what_is_called_in_c():
+    values = [str(n) for n in range(50_000)]
+    sampler = StackSampler()
+    sampler.start()
+    deadline = time.monotonic() + 60
+    try:
+        while len(sampler._times) < 20 and time.monotonic() < deadline:
+            save(values)
+    finally:
+        sampler.stop()
+    sampler._thread.join()
+    document = sampler.document()
+    texts = [[document["frames"][at] for at in document["stacks"][n]] for n in document["samples"]]
+    inner = [text for text in texts if text and text[-1] == "<call of pickle.dump>"]
+    assert inner, texts
+    assert all(text[-2].endswith("): save") for text in inner)
+
+
+# What JAX says of compiling is noted while steps are captured, and nobody else sees more than before.
+
+
+NAME = "jax._src.interpreters.pxla"
+MESSAGE = "Compiling %s with global shapes and types %s. Argument mapping: %s."
+
+
+class Shaped:
+    def str_short(self) -> str:
+        return "float32[4,8]"
+
+
+@pytest.fixture
+def logger(monkeypatch):
+    """JAX's logger, to which no capture of another test listens any more."""
+    monkeypatch.setitem(sys.modules, "jax", sys)
+    monkeypatch.setattr(sampler, "_LISTENER", sampler._Listener())
+    logger = logging.getLogger(NAME)
+    level, filters = logger.level, list(logger.filters)
+    logger.filters = []
+    logger.setLevel(logging.WARNING)
+    yield logger
+    logger.setLevel(level)
+    logger.filters = filters
+
+
+def test_what_is_compiled_meanwhile_is_noted_and_not_shown(logger, caplog):
+    log = CompileLog(iter(range(10)).__next__)
+    log.begin()
+    logger.debug(MESSAGE, "jit(step)", [Shaped(), "int32[]"], ())
+    logger.debug("something else %s", 1)
+    logger.warning(MESSAGE, "jit(told)", [Shaped()], ())
+    log.end()
+    assert log.found == [(0, "jit(step)", ["float32[4,8]", "int32[]"]), (1, "jit(told)", ["float32[4,8]"])]
+    assert [record.args[0] for record in caplog.records] == ["jit(told)"], "as without us"
+    assert (logger.level, logger.filters) == (logging.WARNING, [])
+    logger.debug(MESSAGE, "jit(later)", [], ())
+    assert len(log.found) == 2
+
+
+def test_captures_that_overlap_hear_the_same_and_the_last_one_cleans_up(logger, caplog):
+    first, second = CompileLog(), CompileLog()
+    for begun in (first, second):
+        begun.begin()
+    logger.debug(MESSAGE, "jit(both)", [], ())
+    first.end()
+    logger.debug(MESSAGE, "jit(second)", [], ())
+    second.end()
+    first.end()  # again
+    names = [[name for _, name, _ in log.found] for log in (first, second)]
+    assert names == [["jit(both)"], ["jit(both)", "jit(second)"]]
+    assert (logger.level, logger.filters, caplog.records) == (logging.WARNING, [], [])
+
+
+def test_without_jax_nothing_is_touched(monkeypatch):
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
+    logger = logging.getLogger(NAME)
+    before = (logger.level, list(logger.filters))
+    log = CompileLog()
+    log.begin()
+    assert (logger.level, list(logger.filters)) == before
+    log.end()
+
+
+def test_jax_tells_it_in_this_form():
+    """The form of the message is JAX's own and may change with it."""
+    jax = pytest.importorskip("jax")
+    log = CompileLog()
+    log.begin()
+    try:
+        jax.jit(lambda x: x * 2 + 1)(jax.numpy.ones((3, 5)))
+    finally:
+        log.end()
+    assert any("float32[3,5]" in shapes for _, _, shapes in log.found)

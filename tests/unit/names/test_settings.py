@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepscope.health.practice import practices_of
-from stepscope.names.settings import flatten, leaves
+from stepscope.names.settings import flatten, is_seed, leaves
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,17 @@ def test_what_a_group_of_an_optimizer_does_is_known(decay, known):
 def test_leaves_are_what_mappings_hold_and_lists_stay_values():
     values = {"loss": 1.0, "parts": {"kl": 2.0, "none": {}}, "boxes": [{"score": 3.0}]}
     assert dict(leaves(values, "/")) == {"loss": 1.0, "parts/kl": 2.0, "boxes": [{"score": 3.0}]}
+
+
+SEEDS = (
+    "seed random_seed randomSeed train.seed data_seed seed_everything random_state rng_seed SEED fold rep1"
+)
+SETTINGS = "lr n_seeds num_seeds use_seed speed replicas_per_host state random_crop folds_dir repeat unseeded"
+
+
+@pytest.mark.parametrize(
+    ("key", "seed"),
+    [*((key, True) for key in SEEDS.split()), *((key, False) for key in SETTINGS.split())],
+)
+def test_a_setting_is_a_seed_by_its_name(key: str, seed: bool) -> None:
+    assert is_seed(key) == seed

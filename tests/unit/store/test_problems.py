@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from stepscope.store.info import RunInfo
-from stepscope.store.problems import MOST_WRITERS, overlap
+from stepscope.store.problems import MOST_WRITERS, SAID, overlap, unrecorded
 
 
 def writer(pid, begin, end, *, tags=("loss", "stepscope/queued_bytes"), host="node", **facts):
@@ -67,3 +67,28 @@ def test_a_writer_that_says_nothing_of_its_start_is_left_out():
     silent = writer(8, 50.0, 200.0)
     silent.sources[0].said = None
     assert overlap([writer(7, 0.0, 100.0), silent]) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "count", "text"),
+    [
+        ("device", 3, "3 points were not recorded: device"),
+        ("file_deleted", 1, "1 point was not recorded: file deleted"),
+        ("hook", 1, "a hook failed once"),
+        ("callback", 2000, "a callback failed 2,000 times"),
+        ("role", 1, "its rank or role was in doubt"),
+    ],
+)
+def test_what_a_run_says_it_did_not_do(reason, count, text):
+    [problem] = unrecorded(RunInfo(problems={reason: count}))
+    assert (problem.count, problem.text) == (count, text)
+    assert problem.kind == ("failed" if reason in ("hook", "callback") else "unrecorded")
+
+
+@pytest.mark.parametrize(
+    ("count", "end"), [(1, "a0 at step 1,000"), (SAID, "step 1,003"), (SAID + 2, ", and 2 more")]
+)
+def test_series_that_ended_are_named(count, end):
+    [problem] = unrecorded(RunInfo(ended_series={f"a{at}": 1000 + at for at in range(count)}))
+    assert problem.text.startswith("series ended while the training went on: a0 at step 1,000")
+    assert problem.text.endswith(end)
