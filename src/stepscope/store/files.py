@@ -27,7 +27,6 @@ class RunFiles:
         self.generation = 0
         self._shape: dict[str, int] = {}
         self._places: dict[tuple[str, int], tuple[str, int]] = {}
-        self._tag_generations: dict[str, int] = {}
 
     @property
     def have_config(self) -> bool:
@@ -83,15 +82,6 @@ class RunFiles:
         if not before.items() <= self._places.items():
             changed |= set(self.tags)  # a file turned out to belong to another writer
         return changed
-
-    def mark(self, tags: set[str], generation: int) -> None:
-        """Note that tags changed in a generation of the log."""
-        self._tag_generations = {**self._tag_generations, **dict.fromkeys(tags, generation)}
-        self.generation = generation
-
-    def changed_since(self, generation: int) -> set[str]:
-        """Return the tags with points that are newer than a generation of the log."""
-        return {tag for tag, at in self._tag_generations.items() if at > generation}
 
 
 def dotted(config: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

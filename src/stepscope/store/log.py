@@ -84,8 +84,7 @@ class Log:
         self._reading: dict[str, Future[set[str] | None]] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._refreshing = threading.Lock()
-        self._removed: list[tuple[int, str]] = []
-        self._meanings, self._meanings_at = StoredMeanings(self.path), 0
+        self._meanings = StoredMeanings(self.path)
         self._settings: dict[str, str] = {}
         """Runs that only hold the settings of another, each with that other."""
 
@@ -282,14 +281,9 @@ class Log:
         result.removed.extend(name for name in self._runs if name not in runs)
         if result:
             self.generation += 1
-            self._removed += [(self.generation, name) for name in result.removed]
-            for name, tags in result.changed.items():
-                runs[name].files.mark(tags, self.generation)
-            if result.meanings:
-                self._meanings_at = self.generation
             for run in runs.values():
-                if result.meanings:
-                    run.files.mark(set(), self.generation)
+                if result.meanings or run.name in result.changed:
+                    run.files.generation = self.generation
                 run.meanings = self.meanings
             settings = settings_of(runs)
             if result.added or result.removed or settings != self._settings:
@@ -310,16 +304,6 @@ class Log:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="stepscope-read")
         return self._pool
-
-    def changes_since(self, generation: int) -> Changes:
-        """Return the changes after a generation; 0 gives everything."""
-        newer = [run for run in self.runs() if run.generation > generation]
-        return Changes(
-            removed=[name for at, name in self._removed if at > generation and name not in self._runs],
-            changed={run.name: run.files.changed_since(generation) for run in newer},
-            meanings=self._meanings_at > generation,
-            complete=not self._reading,
-        )
 
     def close(self) -> None:
         """Stop reading, and finish writing the cache. Read points stay usable."""

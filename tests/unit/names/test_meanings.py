@@ -176,10 +176,10 @@ def test_files_that_hold_no_correction(tmp_path):
 
 def test_a_correction_reaches_the_page(tmp_path):
     record(tmp_path / "a", "loss")
-    with store.open(tmp_path, cache=False) as log:
+    with store.open(tmp_path, cache=False, load=False) as log:
         addresses = Addresses(log=log)
         feed, notes = Feed(LogSummary("l", "l", "0", exists=True, problems=[])), Notes(log.path)
-        publish(feed, log, log.changes_since(0), notes, now=0.0)
+        publish(feed, log, log.refresh(), notes, now=0.0)
         told = json.loads(bytes(feed.charts))[0]
         assert (told["kind"], told["lower_is_better"], told["role"]) == ("loss", True, "loss")
         body = json.dumps({"tag": "loss", "kind": "norm"}).encode()

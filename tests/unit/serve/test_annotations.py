@@ -27,6 +27,10 @@ def annotations(log):
     return Addresses(log=log)
 
 
+def everything(log):
+    return store.Changes(changed={run.name: set(run.tags()) for run in log.runs()})
+
+
 def post(annotations, endpoint, **body):
     return annotations.json(endpoint, body=json.dumps(body).encode())
 
@@ -35,7 +39,7 @@ def test_what_is_said_reaches_the_page(annotations, log):
     said = post(annotations, "run", run="a", title="Best", tags=["x"], archived=True, note="why", colour=3)
     assert said == {"run": "a", "title": "Best", "note": "why", "tags": ["x"], "archived": True, "colour": 3}
     feed, notes = Feed(LogSummary("l", "l", "0", exists=True, problems=[])), Notes(log.path)
-    publish(feed, log, log.changes_since(0), notes, notes.refresh(), now=0.0)
+    publish(feed, log, everything(log), notes, notes.refresh(), now=0.0)
     a, b = feed.runs["a"].summary, feed.runs["b"].summary
     assert (a.title, a.note, a.labels, a.archived, a.colour) == ("Best", "why", ["x"], True, 3)
     assert (b.title, b.note, b.labels, b.archived) == (None, "", ["first"], False)
@@ -50,7 +54,7 @@ def test_a_note_on_a_step_reaches_the_page(annotations, log):
         "run": "a", "step": 3, "text": "why so",
     }  # fmt: skip
     feed, notes = Feed(LogSummary("l", "l", "0", exists=True, problems=[])), Notes(log.path)
-    publish(feed, log, log.changes_since(0), notes, notes.refresh(), now=0.0)
+    publish(feed, log, everything(log), notes, notes.refresh(), now=0.0)
     assert [(each.step, each.text) for each in feed.runs["a"].summary.step_notes] == [(3, "why so")]
     assert feed.runs["b"].summary.step_notes == []
     assert post(annotations, "run/step", run="a", step=3, text="")["text"] == ""

@@ -168,9 +168,9 @@ def test_an_experiment_that_comes_later_gives_charts_their_names(tmp_path):
     writer = EventWriter(tmp_path / "a", clock=lambda: NOW)
     writer.scalar("epoch_accuracy", 1.0, 5, NOW)
     writer.flush()
-    log, notes = store.open(tmp_path, cache=False), Notes(tmp_path)
+    log, notes = store.open(tmp_path, cache=False, load=False), Notes(tmp_path)
     feed = Feed(LogSummary("runs", "runs", "0", True, []))
-    publish(feed, log, log.changes_since(0), notes, now=NOW)
+    publish(feed, log, log.refresh(), notes, now=NOW)
     first = msgspec.json.decode(feed.since(None, now=NOW), type=Changes)
     assert [chart.title for chart in first.charts] == ["epoch_accuracy"]
     [declared] = hp.hparams_config_pb([], [hp.Metric("epoch_accuracy", display_name="Accuracy")]).value
