@@ -26,7 +26,6 @@ from stepscope.files import cache_home as all_caches
 from stepscope.store.index import (
     Index,
     StoredFile,
-    StoredPart,
     StoredPoints,
     StoredRecords,
     load_index,
@@ -151,12 +150,9 @@ def stored_file(source: FollowedFile, blob: BlobWriter) -> StoredFile | None:
             first_wall=source.first_wall,
             last_wall=source.last_wall,
             parts=[
-                StoredPart(
-                    part.start_step,
-                    part.first_wall,
-                    part.last_wall,
-                    {tag: stored_points(points, blob) for tag, points in part.tags.items()},
-                    {tag: stored_records(records, blob) for tag, records in part.records.items()},
+                part.mapped(
+                    lambda _, points: stored_points(points, blob),
+                    lambda _, records: stored_records(records, blob),
                 )
                 for part in source.parts
             ],

@@ -12,6 +12,7 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from stepscope.store.compacted import (
     PLACES,
     READ_BYTES,
     CompactedIndex,
-    CompactedPart,
     CompactedRecords,
     CompactedSeries,
     Extent,
@@ -38,7 +38,8 @@ from stepscope.store.compacted import (
     encode_index,
     read_rows,
 )
-from stepscope.store.points import SeriesColumns
+from stepscope.store.index import Attempt
+from stepscope.store.points import SeriesColumns, SeriesPoints
 from stepscope.store.records import Records
 from stepscope.store.source import FollowedFile
 from stepscope.urls import OBJECT_STORES, is_url, scheme
@@ -138,23 +139,13 @@ def _write(source: FollowedFile, folder: Path, place: CompactFolder) -> tuple[Co
 
 def _parts(
     source: FollowedFile, rows: dict[tuple[int, str], list[Extent]], moved: dict[int, int]
-) -> list[CompactedPart]:
+) -> list[Attempt[CompactedSeries, CompactedRecords]]:
+    def compacted(number: int, tag: str, points: SeriesPoints) -> CompactedSeries:
+        types = points.columns.step.dtype.str, points.columns.value.dtype.str
+        return CompactedSeries(points.last, points.facts, types, rows[number, tag])
+
     return [
-        CompactedPart(
-            part.start_step,
-            part.first_wall,
-            part.last_wall,
-            {
-                tag: CompactedSeries(
-                    points.last,
-                    points.facts,
-                    (points.columns.step.dtype.str, points.columns.value.dtype.str),
-                    rows[number, tag],
-                )
-                for tag, points in part.tags.items()
-            },
-            {tag: _places(records, moved) for tag, records in part.records.items()},
-        )
+        part.mapped(partial(compacted, number), lambda _, records: _places(records, moved))
         for number, part in enumerate(source.parts)
     ]
 

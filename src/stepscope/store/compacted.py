@@ -28,11 +28,11 @@ from stepscope.errors import EventFileError, LogDirectoryError, StepscopeError
 from stepscope.events import FileStatus
 from stepscope.events.ending import Ending
 from stepscope.files import regular_bytes
-from stepscope.store.index import sealed, unsealed
+from stepscope.store.index import Attempt, sealed, unsealed
 from stepscope.store.info import RunInfo
 from stepscope.store.points import Last, SeriesColumns, SeriesFacts, SeriesPoints
 from stepscope.store.records import About, RecordPlaces, Records
-from stepscope.store.source import AttemptPart, FollowedFile, identity
+from stepscope.store.source import FollowedFile, identity
 from stepscope.text import counted
 
 if TYPE_CHECKING:
@@ -76,16 +76,6 @@ class CompactedRecords(msgspec.Struct, array_like=True):
     places: tuple[bytes, bytes, bytes, bytes]
 
 
-class CompactedPart(msgspec.Struct, array_like=True):
-    """One attempt of the file."""
-
-    start_step: int | None
-    first_wall: float
-    last_wall: float
-    tags: dict[str, CompactedSeries]
-    records: dict[str, CompactedRecords]
-
-
 class PackedFile(msgspec.Struct, array_like=True):
     """A file beside the index: its name, size and checksum."""
 
@@ -116,7 +106,7 @@ class CompactedIndex(msgspec.Struct, array_like=True):
     experiment: dict[str, Any]
     first_wall: float
     last_wall: float
-    parts: list[CompactedPart]
+    parts: list[Attempt[CompactedSeries, CompactedRecords]]
     points: list[PackedFile]
     others: PackedFile | None
 
@@ -272,14 +262,7 @@ class CompactedFile(FollowedFile):
         self.ending = None if index.ending is None else Ending(finite(index.ending))
         self.first_wall, self.last_wall = index.first_wall, index.last_wall
         self.parts = tuple(
-            AttemptPart(
-                part.start_step,
-                part.first_wall,
-                part.last_wall,
-                {tag: self._points(tag, series) for tag, series in part.tags.items()},
-                {tag: places_of(records) for tag, records in part.records.items()},
-            )
-            for part in index.parts
+            part.mapped(self._points, lambda _, records: places_of(records)) for part in index.parts
         )
         self.shape += 1
 

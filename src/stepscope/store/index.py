@@ -6,9 +6,11 @@ those changed, by its first and last bytes. Whatever does not match is read from
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from isal import isal_zlib
@@ -24,6 +26,10 @@ SAMPLE_BYTES = 4096
 CRC_BYTES = 4
 
 T = TypeVar("T")
+Points = TypeVar("Points")
+Others = TypeVar("Others")
+NewPoints = TypeVar("NewPoints")
+NewOthers = TypeVar("NewOthers")
 
 
 class StoredPoints(msgspec.Struct, array_like=True):
@@ -46,14 +52,32 @@ class StoredRecords(msgspec.Struct, array_like=True):
     places: tuple[Place, Place, Place, Place]
 
 
-class StoredPart(msgspec.Struct, array_like=True):
-    """One attempt."""
+class Attempt(msgspec.Struct, Generic[Points, Others], array_like=True, eq=False):
+    """The part of a file between two session starts: in memory, here, and in the index of a compacted log.
 
-    start_step: int | None
-    first_wall: float
-    last_wall: float
-    tags: dict[str, StoredPoints]
-    records: dict[str, StoredRecords]
+    Attributes:
+        start_step: Step that the session start gave, None if there was none.
+        first_wall: Earliest wall time of its points, NaN before the first.
+        last_wall: Latest.
+    """
+
+    start_step: int | None = None
+    first_wall: float = math.nan
+    last_wall: float = math.nan
+    tags: dict[str, Points] = {}
+    records: dict[str, Others] = {}
+
+    def mapped(
+        self, points: Callable[[str, Points], NewPoints], records: Callable[[str, Others], NewOthers]
+    ) -> Attempt[NewPoints, NewOthers]:
+        """Return the attempt with its points and its other values in another form, made of tag and value."""
+        return Attempt(
+            self.start_step,
+            self.first_wall,
+            self.last_wall,
+            {tag: points(tag, stored) for tag, stored in self.tags.items()},
+            {tag: records(tag, stored) for tag, stored in self.records.items()},
+        )
 
 
 class StoredFile(msgspec.Struct, array_like=True):
@@ -79,7 +103,7 @@ class StoredFile(msgspec.Struct, array_like=True):
     experiment: dict[str, Any]
     first_wall: float
     last_wall: float
-    parts: list[StoredPart]
+    parts: list[Attempt[StoredPoints, StoredRecords]]
 
 
 class Index(msgspec.Struct, array_like=True):

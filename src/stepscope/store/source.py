@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from stepscope.events import Batch, EventFile, FileStatus, ScalarColumns, Sessio
 from stepscope.events.ending import Ending, noted_ending
 from stepscope.events.hparams import EXPERIMENT_TAG, START_TAG, decode_content
 from stepscope.files import Blob, BlobError
-from stepscope.store.index import StoredFile, StoredPoints, StoredRecords, continues, is_same
+from stepscope.store.index import Attempt, StoredFile, StoredPoints, StoredRecords, continues, is_same
 from stepscope.store.info import RunInfo, last_sign, parse_info
 from stepscope.store.kinds import BEFORE_A_SESSION
 from stepscope.store.points import SeriesColumns, SeriesPoints
@@ -29,21 +29,7 @@ NAN = float("nan")
 Kept = dict[tuple[str, int, float, float], np.ndarray[Any, Any]]
 
 
-@dataclass(slots=True, eq=False)
-class AttemptPart:
-    """The part of a file between two session starts: one attempt.
-
-    Attributes:
-        start_step: Step that the session start gave, None if there was none.
-        first_wall: Earliest wall time of its points, NaN before the first.
-        last_wall: Latest.
-    """
-
-    start_step: int | None = None
-    first_wall: float = NAN
-    last_wall: float = NAN
-    tags: dict[str, SeriesPoints] = field(default_factory=dict)
-    records: dict[str, Records] = field(default_factory=dict)
+AttemptPart = Attempt[SeriesPoints, Records]
 
 
 class FollowedFile:
@@ -153,13 +139,7 @@ class FollowedFile:
         self.first_wall, self.last_wall = entry.first_wall, entry.last_wall
         self._state = entry.state
         self.parts = tuple(
-            AttemptPart(
-                part.start_step,
-                part.first_wall,
-                part.last_wall,
-                {tag: self._stored(number, tag, points) for tag, points in part.tags.items()},
-                {tag: self._stored_records(number, tag, stored) for tag, stored in part.records.items()},
-            )
+            part.mapped(partial(self._stored, number), partial(self._stored_records, number))
             for number, part in enumerate(entry.parts)
         )
         self.shape += 1
