@@ -68,3 +68,12 @@ def test_a_name_says_what_a_listing_needs():
 )
 def test_other_names_are_no_ranks(text):
     assert parse_name(text) is None
+
+
+@pytest.mark.parametrize(("far", "bounds"), [((1 << 15) - 1, [(0, 2)]), (1 << 15, [(0, 1), (1, 2)])])
+def test_steps_of_one_event_are_so_near_that_their_distance_is_a_short_number(far, bounds):
+    row = TelemetryRow(0.0)
+    rows = [(0, row), (far, row)]
+    assert list(telemetry.stretches(rows)) == bounds
+    for begin, end in bounds:
+        telemetry.encoded(telemetry.ROWS, rows[begin:end], (0.0, 0.0))

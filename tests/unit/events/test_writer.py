@@ -267,3 +267,24 @@ def test_large_bytes_are_written_as_they_are_also_in_parts(tmp_path):
         assert frame(encode_event(large)) in disk.data
     finally:
         kept.close()
+
+
+def test_what_a_dead_file_took_in_part_is_whole_in_another(make, tmp_path):
+    dead, next_one = make(tmp_path / "a"), make(tmp_path / "b")
+    for step in range(10):
+        dead.scalar("x", float(step), step, 1.0)
+    real, disk = dead._file, FullDisk(dead.bytes_written + dead.buffered_bytes // 2)
+    disk.fileno = real.fileno
+    dead._file = disk
+    with pytest.raises(OSError, match="No space"):
+        dead.flush()
+    real.write(disk.data)
+    real.flush()
+    for step in range(10, 12):
+        dead.scalar("x", float(step), step, 1.0)
+    next_one.put(dead.take_back())
+    next_one.flush()
+    dead._file = real
+    whole = [*points(dead.path), *points(next_one.path)]
+    assert [step for _, step, _, _ in whole] == list(range(12))
+    assert 0 < len(points(dead.path)) < 10

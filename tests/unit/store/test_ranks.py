@@ -281,12 +281,12 @@ def test_values_that_came_late_are_in_their_rows(job, ranks):
         [
             rows(0, 1, 2, seconds=0.1),
             rows(1, kind=LATE, loss=5.0, nonfinite=2),
-            rows(1, 9, kind=LATE, loss=6.0),
+            rows(0, 1, 9, kind=LATE, loss=6.0),
         ],
     )
     steps = ranks.steps(0)
     assert steps.step.tolist() == [0, 1, 2]
-    np.testing.assert_array_equal(steps.loss, np.array([np.nan, 6.0, np.nan], np.float32))
+    np.testing.assert_array_equal(steps.loss, np.array([6.0, 6.0, np.nan], np.float32))
     assert steps.nonfinite_count.tolist() == [0, 2, 0]
     assert ranks.members()[0].digest.nonfinite == 2
 

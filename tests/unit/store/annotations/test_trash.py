@@ -59,6 +59,14 @@ def test_a_run_goes_with_its_evaluation_and_comes_back_as_it_was(logs):
     assert Trash(logs).all() == []
 
 
+def test_an_evaluation_without_its_run_is_thrown_by_its_own_name(logs):
+    with pytest.raises(UsageError, match="'a/eval' is a part of the run 'a'"):
+        throw(logs, "a/eval")
+    record(logs / "alone" / "eval")
+    throw(logs, "alone/eval")
+    assert "alone/eval" not in names(logs)
+
+
 def test_no_reader_takes_the_trash_for_a_run(logs):
     throw(logs, "a")
     assert not [path for path in logs.rglob("*tfevents*") if ".stepscope" in str(path)]
