@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -244,12 +244,28 @@ class ByHand(Truth):
         self.updates(step, {name: now[name] - self._before[name] for name in there})
 
 
-def watched(out: Path, model: Any, optimizer: Any) -> ss.Run:
+def training(
+    out: Path, model: Any, optimizer: Any, *, used: Any = None, steps: int = STEPS, **options: Any
+) -> Iterator[tuple[int, ByHand]]:
+    """Yield the steps of a loop that is recorded, and what is to be noted of them; the chief saves that.
+
+    Args:
+        out: The run's directory.
+        model: Has the parameters.
+        optimizer: As for ``watch``.
+        used: The model that is called, if it is another.
+        steps: How many.
+        options: For the run.
+    """
     from stepscope.integrations.torch import watch
 
-    run = ss.Run(out, hooks=[hook()])
-    watch(model, optimizer, run)
-    return run
+    truth = ByHand(model)
+    with ss.Run(out, hooks=[hook()], **options) as run:
+        watch(used or model, optimizer, run)
+        for step in run.steps(range(steps)):
+            yield step, truth
+    if not options.get("rank"):
+        truth.save(out)
 
 
 def simple(
@@ -266,10 +282,8 @@ def simple(
 
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1) if make is None else make(model)
-    truth = ByHand(model)
     called = torch.compile(model, backend="eager") if compiled == "model" else model
-    run = watched(out, model, optimizer)
-    for step in run.steps(range(STEPS)):
+    for step, truth in training(out, model, optimizer):
         if change is not None:
             optimizer = change(step, model, optimizer)
         model.zero_grad()
@@ -285,8 +299,6 @@ def simple(
         else:
             optimizer.step()
         truth.done(step, optimizer)
-    run.close()
-    truth.save(out)
 
 
 def closure(out: Path, *, evaluations: int = 1) -> None:
@@ -298,11 +310,9 @@ def closure(out: Path, *, evaluations: int = 1) -> None:
         if evaluations == 1
         else torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=evaluations)
     )
-    truth = ByHand(model)
-    run = watched(out, model, optimizer)
-    for step in run.steps(range(STEPS)):
+    for step, truth in training(out, model, optimizer):
 
-        def compute(step: int = step) -> Any:
+        def compute(step: int = step, truth: ByHand = truth) -> Any:
             optimizer.zero_grad()
             loss = loss_of(model, step)
             loss.backward()
@@ -312,8 +322,6 @@ def closure(out: Path, *, evaluations: int = 1) -> None:
         truth.weights()
         optimizer.step(compute)
         truth.done(step)
-    run.close()
-    truth.save(out)
 
 
 def sam(out: Path) -> None:
@@ -338,11 +346,9 @@ def sam(out: Path) -> None:
 
     model = net()
     optimizer = Sam(model.parameters())
-    truth = ByHand(model)
-    run = watched(out, model, optimizer)
-    for step in run.steps(range(STEPS)):
+    for step, truth in training(out, model, optimizer):
 
-        def compute(step: int = step) -> None:
+        def compute(step: int = step, truth: ByHand = truth) -> None:
             optimizer.zero_grad()
             loss_of(model, step).backward()
             truth.use(step)
@@ -351,8 +357,6 @@ def sam(out: Path) -> None:
         truth.weights()
         optimizer.step(compute)
         truth.done(step)
-    run.close()
-    truth.save(out)
 
 
 def amp(out: Path) -> None:
@@ -361,9 +365,7 @@ def amp(out: Path) -> None:
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
-    truth = ByHand(model)
-    run = watched(out, model, optimizer)
-    for step in run.steps(range(STEPS)):
+    for step, truth in training(out, model, optimizer):
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16):
             loss = loss_of(model, step)
@@ -374,8 +376,6 @@ def amp(out: Path) -> None:
         scaler.step(optimizer)
         scaler.update()
         truth.done(step)
-    run.close()
-    truth.save(out)
 
 
 def several(out: Path) -> None:
@@ -386,9 +386,7 @@ def several(out: Path) -> None:
         "first": torch.optim.SGD(model.first.parameters(), lr=0.1),
         "second": torch.optim.Adam(model.second.parameters(), lr=0.01),
     }
-    truth = ByHand(model)
-    run = watched(out, model, optimizers)
-    for step in run.steps(range(STEPS)):
+    for step, truth in training(out, model, optimizers):
         for name, optimizer in optimizers.items():
             model.zero_grad()
             loss_of(model, step).backward()
@@ -396,8 +394,6 @@ def several(out: Path) -> None:
             truth.use(step, optimizer, name)
             optimizer.step()
             truth.done(step, optimizer)
-    run.close()
-    truth.save(out)
 
 
 def in_backward(out: Path) -> None:
@@ -405,11 +401,10 @@ def in_backward(out: Path) -> None:
 
     model = net()
     optimizers = {each: torch.optim.SGD([each], lr=0.1) for each in model.parameters()}
-    truth, seen = ByHand(model), []
-    run = watched(out, model, optimizers)
+    seen = []
 
     def step_now(parameter: Any) -> None:
-        optimizer, step = optimizers[parameter], run.current_step
+        optimizer = optimizers[parameter]
         truth.weights(optimizer)
         truth.use(step, optimizer, norm=False)
         seen.append(whole(parameter.grad))
@@ -419,12 +414,10 @@ def in_backward(out: Path) -> None:
 
     for parameter in model.parameters():
         parameter.register_post_accumulate_grad_hook(step_now)
-    for step in run.steps(range(STEPS)):
+    for step, truth in training(out, model, optimizers):
         seen.clear()
         loss_of(model, step).backward()
         truth.norm(step, seen)
-    run.close()
-    truth.save(out)
 
 
 def groups(step: int, model: Any, optimizer: Any) -> Any:
@@ -448,8 +441,6 @@ def ranks(out: Path, kind: str) -> None:
     import torch.distributed as dist
     from torch import nn
 
-    from stepscope.integrations.torch import watch
-
     rank = dist.get_rank()
     model = net()
     used: Any = model
@@ -467,11 +458,8 @@ def ranks(out: Path, kind: str) -> None:
         parallelize_module(model, init_device_mesh("cpu", (2,)), plan)
     trained = model.second if kind == "ddp_groups" else model
     optimizer = torch.optim.SGD(trained.parameters(), lr=0.1)
-    truth = ByHand(model)
-    run = ss.Run(out, hooks=[hook()], rank=rank, world_size=2)
-    watch(used, optimizer, run)
     steps = 60 if kind == "ddp_groups" else STEPS
-    for step in run.steps(range(steps)):
+    for step, truth in training(out, model, optimizer, used=used, steps=steps, rank=rank, world_size=2):
         if kind == "ddp_groups" and step == 2:
             optimizer.add_param_group({"params": list(model.first.parameters())})
         used.zero_grad()
@@ -480,9 +468,6 @@ def ranks(out: Path, kind: str) -> None:
         truth.use(step, optimizer)
         optimizer.step()
         truth.done(step, optimizer)
-    run.close()
-    if rank == 0:
-        truth.save(out)
 
 
 def pipeline(out: Path) -> None:
@@ -490,8 +475,6 @@ def pipeline(out: Path) -> None:
     import torch
     import torch.distributed as dist
     from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
-
-    from stepscope.integrations.torch import watch
 
     rank = dist.get_rank()
     model = net()
@@ -511,10 +494,7 @@ def pipeline(out: Path) -> None:
         stage, n_microbatches=2, loss_fn=lambda out, target: (out - target).square().mean()
     )
     optimizer = torch.optim.SGD(part.parameters(), lr=0.1)
-    truth = ByHand(part)
-    run = ss.Run(out, hooks=[hook()], rank=rank, world_size=2)
-    watch(part, optimizer, run)
-    for step in run.steps(range(STEPS)):
+    for step, truth in training(out, part, optimizer, rank=rank, world_size=2):
         optimizer.zero_grad()
         if rank == 0:
             schedule.step(batch(step))
@@ -524,20 +504,13 @@ def pipeline(out: Path) -> None:
         truth.use(step, norm=False)
         optimizer.step()
         truth.done(step)
-    everyone: list[Any] = [None, None]
-    dist.all_gather_object(everyone, truth.arrays)
-    for arrays in everyone:
-        truth.arrays.update(arrays)
-    for step in range(STEPS):
-        there = [
-            each
-            for key, each in truth.arrays.items()
-            if key.startswith("gradients|") and key.endswith(f"|{step}")
-        ]
-        truth.norm(step, there)
-    run.close()
-    if rank == 0:
-        truth.save(out)
+        everyone: list[Any] = [None, None]
+        dist.all_gather_object(everyone, truth.arrays)
+        for arrays in everyone:
+            truth.arrays.update(arrays)
+        kind, at = "gradients|", f"|{step}"
+        of_step = [array for key, array in truth.arrays.items() if key.startswith(kind) and key.endswith(at)]
+        truth.norm(step, of_step)
 
 
 # --- trainers -----------------------------------------------------------------------------------------
@@ -601,17 +574,12 @@ def fabric(out: Path, *, by_closure: bool = False) -> None:
     import torch
     from lightning.fabric import Fabric
 
-    from stepscope.integrations.torch import watch
-
     engine = Fabric(accelerator="cpu", devices=1)
     inner = net()
     model, optimizer = engine.setup(inner, torch.optim.SGD(inner.parameters(), lr=0.1))
-    truth = ByHand(inner)
-    run = ss.Run(out, hooks=[hook()])
-    watch(inner, optimizer, run)
-    for step in run.steps(range(STEPS)):
+    for step, truth in training(out, inner, optimizer):
 
-        def compute(step: int = step) -> Any:
+        def compute(step: int = step, truth: ByHand = truth) -> Any:
             optimizer.zero_grad()
             loss = model(batch(step)).square().mean()
             engine.backward(loss)
@@ -625,8 +593,6 @@ def fabric(out: Path, *, by_closure: bool = False) -> None:
             compute()
             optimizer.step()
         truth.done(step)
-    run.close()
-    truth.save(out)
 
 
 def accelerate(out: Path) -> None:
