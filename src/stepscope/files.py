@@ -63,7 +63,7 @@ def writing(
 
     Args:
         what: The file, as a sentence names it.
-        path: Where to.
+        path: The file.
         hint: The hint.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Copies of log directories and profiles at URLs: in the user's cache directory, where they are read.
+"""Copies of log directories and profiles at URLs: they lie and are read in the user's cache directory.
 
 This works for everything that fsspec has a driver for: ``s3://``, ``gs://``, ``hf://``. An event file only
 grows, so each look copies the bytes behind the end of the copy, and checks that the copy ends as the file

@@ -1,4 +1,4 @@
-"""``stepscope skill``: the skill for coding agents, printed or put where an agent looks for skills."""
+"""``stepscope skill``: the skill for coding agents, printed or put into the folder of an agent's skills."""
 
 from __future__ import annotations
 

@@ -863,7 +863,7 @@ def _figures(figure: Any) -> Prepared:
 
 
 def own_graph(what: str, parts: Any) -> Prepared:
-    """Return a graph, or the costs of its nodes, as a summary, for places where no graph event may be.
+    """Return a graph, or the costs of its nodes, as a summary, for files that may hold no graph event.
 
     Args:
         what: "graph" or "costs".

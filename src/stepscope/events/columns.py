@@ -469,7 +469,7 @@ class TagColumns:
 
 
 Bounds = tuple[int, int, int]
-"""Number of a tag, and where its rows begin and end."""
+"""Number of a tag, and the first and last bound of its rows."""
 
 
 def bounds_of(ends: list[int]) -> list[Bounds]:

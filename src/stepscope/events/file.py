@@ -42,7 +42,7 @@ def _turn(nbytes: int) -> AbstractContextManager[object]:
 
 
 class EventFile:
-    """One event file, read from where the last read stopped.
+    """One event file, read on from the last read.
 
     Not safe for threads; each file can be read by a thread of its own.
 

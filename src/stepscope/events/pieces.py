@@ -1,9 +1,9 @@
 """Event files in pieces, as an object store holds them: it cannot append, so each piece is an object.
 
-``NAME.bytes-<start>-<end>`` holds the bytes of the file NAME from start to end, where start is not 0 behind a
-record that names the file's version: TensorBoard, and every reader that takes each file by itself, reads a
-piece as an event file, and in the order of their names the pieces are the file. A piece begins and ends
-between two records. Pieces may overlap, if several were merged into one and are not deleted yet.
+``NAME.bytes-<start>-<end>`` holds the bytes of the file NAME from start to end. If start is not 0, they
+follow a record that names the file's version: TensorBoard, and every reader that takes each file by itself,
+reads a piece as an event file, and in the order of their names the pieces are the file. A piece begins and
+ends between two records. Pieces may overlap, if several were merged into one and are not deleted yet.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class Digest:
 
 
 class RankFile:
-    """One rank's file, read from where the last read stopped. Not safe for threads.
+    """One rank's file, read on from the last read. Not safe for threads.
 
     Args:
         path: The file.

@@ -326,8 +326,8 @@ class StepSums:
             steps: Their numbers.
             walls: When they ended, in seconds since the epoch.
             seconds: Their times.
-            waited: Their waits for data, NaN where that is not known.
-            stages: Seconds of their marked stages, NaN where there are none.
+            waited: Their waits for data, NaN if they are not known.
+            stages: Seconds of their marked stages, NaN if there are none.
         """
         import numpy as np
 

@@ -20,7 +20,7 @@ FINISHED: Outcome = ("finished", None)
 MAX_CAUSES = 16
 """Exceptions of a chain that are looked at: each was raised while the next was handled."""
 MAX_FRAMES = 64
-"""Frames of an exception's stack that are kept, of those nearest to where it was raised."""
+"""Frames of an exception's stack that are kept, of those nearest to the one that raised it."""
 MAX_STACK = 16_000
 """Characters of a stack that are kept, the last ones."""
 MAX_PART = 1_000

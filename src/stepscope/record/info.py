@@ -326,7 +326,7 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         done: Steps done by then, 0 for the model as it began.
-        path: Where; None if nobody said.
+        path: Its file or folder; None if nobody said.
     """
 
     done: int

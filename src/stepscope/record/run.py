@@ -46,7 +46,7 @@ class Run(HotCalls, SummaryMethods):
     raises. A failure to record is one warning at your line, then a count in ``problems``, in the run
     itself and on the page. With ``STEPSCOPE_STRICT=1`` in the environment it is raised instead.
 
-    A thread encodes and writes. A point reaches the operating system, where every reader can see it, within
+    A thread encodes and writes. A point reaches the operating system, and every reader, within
     ``flush_secs`` of being logged, even if nothing is logged after it; sooner with
     ``flush_every_n_steps`` or ``flush()``.
 

@@ -547,8 +547,8 @@ def state_of(file: RankFile, now: float) -> tuple[State, str | None]:
 def stage_order(files: Sequence[RankFile]) -> list[str]:
     """Return the stages of all ranks in order: those of the rank with the most, then those of others.
 
-    The rest stands where most of it was, and at the end if it is little: a delay is seen before the waiting
-    for it only in the order in which they happened.
+    The rest stands in the place that most of it had, and at the end if it is little: a delay is seen before
+    the waiting for it only in the order in which they happened.
     """
     names: list[str] = []
     for stages in sorted((file.stage_names for file in files), key=len, reverse=True):

@@ -131,7 +131,7 @@ class Rows:
         Args:
             name: Its name.
             kind: Its kind.
-            lane: Where it ran.
+            lane: The thread or stream that it ran on.
             times: Start and duration.
             correlation: What joins it to the call that launched it.
             size: Bytes that it moved.

@@ -414,7 +414,7 @@ class Pass:
 
     Args:
         number: Of the step.
-        table: Where to.
+        table: Takes the sums.
         hook: Chooses the quantities.
         layers: By row.
         inside: Returns whether the whole model is being called in training, as a layer in it is then.

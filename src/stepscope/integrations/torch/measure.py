@@ -34,7 +34,7 @@ def measure(table: StatisticsTable, parts: Parts, *, squares_only: bool = False)
     """Add tensors to rows.
 
     Args:
-        table: Where to.
+        table: Takes the sums.
         parts: The tensors, which may change once this returns.
         squares_only: Whether counts and sums of squares are enough.
 
@@ -144,7 +144,7 @@ def add(table: StatisticsTable, columns: Counts, *, squares_only: bool = False) 
     """Add parts of the CPU's memory to rows, by several threads if they are large.
 
     Args:
-        table: Where to.
+        table: Takes the sums.
         columns: int64 [4, parts]: address, number of elements, type, row.
         squares_only: As for ``measure``.
     """

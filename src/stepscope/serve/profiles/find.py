@@ -201,7 +201,7 @@ def format_of_head(mirror: Mirror, name: str, folder: Path) -> tuple[bool, str |
 def candidates(directory: Path, runs: Iterable[str] = ()) -> Iterator[Path]:
     """Iterate over the files that may be profiles.
 
-    Links to other folders are followed where the log does so: if they are a run, or lead to one.
+    Links to other folders are followed as the log follows them: if they are a run, or lead to one.
 
     Args:
         directory: The log directory.

@@ -310,7 +310,7 @@ class Side:
 
 
 class Pairs:
-    """Rows of A and of B beside each other, -1 where a row has no partner.
+    """Rows of A and of B beside each other, -1 if a row has no partner.
 
     The rows of a text, such as a prompt, are partners in their order: completions of one prompt are several.
     It is the first text, or column that numbers all rows, of which both have more than one value, as what is
