@@ -24,7 +24,7 @@ from stepscope.health.rule import At, Rule
 from stepscope.health.series import Stream
 from stepscope.health.spikes import Spikes
 from stepscope.health.worth import severity_of
-from stepscope.names.roles import is_accuracy, is_loss_by_kind, without_split
+from stepscope.names.roles import is_accuracy, is_loss_by_kind
 from stepscope.text import number
 
 OFTEN = {"eval": 64, "train": 16, None: 16}
@@ -34,10 +34,12 @@ GROWTH = 1.25
 the time that it took to happen is noticed in time."""
 SERIES = CHANCE / 4
 """Chance of a false jump in one series: rows ask few of the series of a run for jumps."""
+FEWEST = 8
+"""Points from which a trend can be clear: all of them rise by chance once in 40,000 times."""
 NEVER = 1 << 62
 """Number of points that no series comes to."""
-RARELY = 2
-"""Points of a loss for each one of a metric that comes rarely, as evaluations do."""
+CHANCES = 1.5
+"""Multiple of its accuracy, 1 / K, by which guessing among K classes may be right."""
 NO_GAIN, NEARLY, GAINED = 16, 0.8, 0.05
 """Evaluations in which a score below ``NEARLY`` of the most possible should have gained something, and the
 part of what it can gain that is something."""
@@ -176,6 +178,8 @@ class Known:
     begun: int = 0
     stage: Facts = field(init=False)
     streak: Streak = field(init=False)
+    is_open: bool = field(init=False)
+    """Whether its points may tell what its name does not."""
     _chunk: Chunk | None = None
     _done: int = 0
     _cuts: tuple[int, ...] = ()
@@ -183,6 +187,7 @@ class Known:
     def __post_init__(self) -> None:
         self.stage = self.facts
         self.streak = Streak(self.stream.role in COUNTS)
+        self.is_open = self.stream.is_open
 
     def order(self) -> tuple[float, int, str, int]:
         """Return its place among series at their newest points: by time, step, tag and rank."""
@@ -208,7 +213,7 @@ class Known:
             self.streak.take(part)
             if isinstance(self.tail, Tail):
                 self.tail.take(part.values)
-            self.at, self._done = At.row(part, -1), stop
+            self.at, self._done = replace(At.row(part, -1), stream=self.stream), stop
         if end == len(chunk):
             self._chunk = None
 
@@ -227,10 +232,16 @@ class RunFacts:
     Args:
         rows: The rules that look.
         restarts: Where series start over.
+        taken_for: Returns a series with what its points show it to be, None if they show nothing.
     """
 
-    def __init__(self, rows: Sequence[Row], restarts: Restarts) -> None:
-        self._rows, self._restarts = rows, restarts
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        restarts: Restarts,
+        taken_for: Callable[[Known, RunFacts], Stream | None],
+    ) -> None:
+        self._rows, self._restarts, self._taken_for = rows, restarts, taken_for
         self._leads: dict[Stream, list[Row]] = {}
         self._known: dict[Stream, Known | None] = {}
         """None for series that no row looks at."""
@@ -258,12 +269,13 @@ class RunFacts:
             walls.update(self._moments(known, chunk, cuts))
             looks += [(wall, stream_order(chunk.stream), known) for wall in walls]
             first = float(chunk.walls[0])
-            looks += [(first, stream_order(s), k) for s, k in self._waiting.pop(chunk.stream, {}).items()]
+            looks += [(first, stream_order(s), k) for s, k in self._waiting.pop(known.stream, {}).items()]
         heapify(looks)
         while looks:
             wall, _, known = heappop(looks)
             self._now = wall
             known.advance(wall)
+            self._take_for(known)
             for row in self._leads[known.stream]:
                 row.judge(known, self)
         self._now = inf
@@ -274,6 +286,8 @@ class RunFacts:
     def finish(self) -> None:
         """Let the rows look at the end of what is recorded."""
         self._now = inf
+        for known in list(filter(None, self._known.values())):
+            self._take_for(known)
         for row in self._rows:
             row.ended = True
             for known in sorted(filter(None, self._known.values()), key=Known.order):
@@ -292,8 +306,22 @@ class RunFacts:
             self._leads[stream] = [row for row in self._rows if row.is_led_by(stream)]
             known.tail = next((tail for row in self._leads[stream] if (tail := row.tail())), None)
             if not any(row.looks_often for row in self._leads[stream]):
-                known.next = NEVER
+                known.next = FEWEST if known.is_open else NEVER
         return known
+
+    def _take_for(self, known: Known) -> None:
+        """Take a series for what its points show, once that is clear and no finding about it is open."""
+        before = known.stream
+        if not known.is_open or any(before in row.holding for row in self._leads[before]):
+            return
+        stream = self._taken_for(known, self)
+        if stream is None:
+            return
+        self._of_role[before.run, before.role].remove(known)
+        known.stream, known.at = stream, replace(known.at, stream=stream)
+        known.is_open = stream.is_open
+        self._of_role.setdefault((stream.run, stream.role), []).append(known)
+        self._leads[stream] = [row for row in self._rows if row.is_led_by(stream)]
 
     def look_again(self, known: Known, other: Known) -> None:
         """Let the rows look at a series again at the next point of another one."""
@@ -337,28 +365,10 @@ class RunFacts:
         """
         runs = dict.fromkeys(name for name, _ in self._of_role) if run is None else (run,)
         for known in [one for role in roles for name in runs for one in self._of_role.get((name, role), ())]:
-            if split is None or (split == "eval") == self.is_evaluation(known):
+            if split is None or (split == "eval") == (known.stream.split == "eval"):
                 known.advance(self._now)
                 if known.facts.count:
                     yield known
-
-    def is_evaluation(self, known: Known) -> bool:
-        """Return whether a series is of data that is not trained on.
-
-        A metric whose name tells no data is, if it comes rarely beside a loss and no evaluation has its name.
-        """
-        stream = known.stream
-        if stream.split is not None or stream.role != "metric":
-            return stream.split == "eval"
-        losses = self._every(stream.run, "loss", "part_loss")
-        most = max((loss.facts.count for loss in losses if loss.stream.split != "eval"), default=0)
-        return most >= RARELY * known.facts.count and not any(
-            other.stream.split == "eval" and without_split(other.stream.tag) == stream.tag
-            for other in self._every(stream.run, "metric")
-        )
-
-    def _every(self, run: str, *roles: str) -> Iterator[Known]:
-        return (known for role in roles for known in self._of_role.get((run, role), ()))
 
     def beside(self, known: Known, *roles: str) -> list[Known]:
         """Return what is known of the series of some roles of the same run and rank as a series."""
@@ -404,7 +414,7 @@ class RunFacts:
         for known in self.of(None, "metric", "loss", split="eval"):
             means, middle = known.facts.curve[1], int(np.searchsorted(known.facts.walls, since, side="right"))
             before, after = means[max(0, middle - 5) : middle], means[middle:]
-            if min(len(before), len(after)) < 2:
+            if known.stream.because or min(len(before), len(after)) < 2:
                 continue
             usual = median(before)
             worse = (median(after) - usual) * (-1 if known.stream.lower_is_better is False else 1)
@@ -466,15 +476,29 @@ class RunFacts:
     def gains(self) -> bool:
         """Return whether a metric or an evaluation loss has become better since the beginning."""
         every = [*self.of(None, "metric"), *self.of(None, "loss", split="eval")]
-        return any(improves(one.facts, falls=bool(one.stream.lower_is_better), rare=True) for one in every)
+        named = (one for one in every if not one.stream.because)
+        return any(improves(one.facts, falls=bool(one.stream.lower_is_better), rare=True) for one in named)
 
-    def accuracies(self, run: str) -> list[float]:
-        """Return the level of each accuracy of a run, between 0 and 1; none of those in percent."""
-        return [
-            known.facts.level
-            for known in self.of(run, "metric")
-            if is_accuracy(known.stream.tag) and 0 <= known.facts.least[0] <= known.facts.most[0] <= 1
-        ]
+    def accuracies(self, run: str, guess: float = 0.0) -> list[tuple[str, float]]:
+        """Return the accuracies of a run, or what is taken for one: each with its name and level from 0 to 1.
+
+        Args:
+            run: Its name.
+            guess: If there are none, series whose names tell nothing count if they are at least half of this
+                share and at most ``CHANCES`` times it.
+        """
+        every, shares = [], []
+        for known in self.of(run, "metric", "other"):
+            stream, facts = known.stream, known.facts
+            if not 0 <= facts.least[0] <= facts.most[0] <= 1:
+                continue
+            if is_accuracy(stream.tag):
+                every.append(("the accuracy", facts.level))
+            elif stream.because and stream.lower_is_better is False:
+                every.append((stream.tag, facts.level))
+            elif known.is_open and guess / 2 <= facts.level <= CHANCES * guess:
+                shares.append((stream.tag, facts.level))
+        return every or shares
 
     def evaluated(self, run: str, begin: float, end: float) -> int:
         """Return the most points of an evaluation between two times; a series with as many is of epochs."""
@@ -575,9 +599,7 @@ class Row(Rule):
         return self._leads_role(stream.role) and self.looks_at(stream) and self.is_of(stream)
 
     def is_of(self, stream: Stream) -> bool:
-        if self.splits is None or stream.split in self.splits or not self._leads_role(stream.role):
-            return True
-        return self.splits == ("eval",) and stream.split is None and stream.role == "metric"
+        return self.splits is None or stream.split in self.splits or not self._leads_role(stream.role)
 
     def words_of(self, role: str) -> str:
         words = super().words_of(role)
@@ -593,8 +615,7 @@ class Row(Rule):
 
     def judge(self, known: Known, run: RunFacts) -> None:
         """Open a finding about a series, bring it up to date, or close it."""
-        if self.splits != ("eval",) or run.is_evaluation(known):
-            self.tell(known, self.see(known, run))
+        self.tell(known, self.see(known, run))
 
     def tell(self, known: Known, seen: Seen | None) -> None:
         """Open a finding about a series, bring it up to date, or close it if nothing is seen any more."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from stepscope.errors import UsageError
 from stepscope.health.alert import Alert, Own, alert_of
 from stepscope.health.batch import Chunk, StreamBatch, rising_times
+from stepscope.health.behaviour import taken_for
 from stepscope.health.context import Context
 from stepscope.health.finding import NONFINITE, Abstention, Finding, as_shown, led
 from stepscope.health.looks import Row, RunFacts
@@ -81,9 +82,12 @@ class Monitor:
         self._begun: dict[Stream, tuple[float, int]] = {}
         """Time of the first point of each series, and its place among those that began then."""
         self._latest: dict[Stream, float] = {}
-        self._wanted = {"metric", "second_moment", "cpu_wait"}.union(*(rule.roles for rule in self.rules))
+        self._wanted = {"metric", "other", "second_moment", "cpu_wait"}.union(
+            *(rule.roles for rule in self.rules)
+        )
         self.context, self.origins = Context(), Origins()
-        self._facts = RunFacts([rule for rule in self.rules if isinstance(rule, Row)], self.context.restarts)
+        rows = [rule for rule in self.rules if isinstance(rule, Row)]
+        self._facts = RunFacts(rows, self.context.restarts, taken_for)
         for rule in self.rules:
             rule.context = self.context
         for alert in alerts:

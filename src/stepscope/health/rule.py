@@ -12,7 +12,7 @@ from typing import ClassVar
 from stepscope.errors import UsageError
 from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.context import Context
-from stepscope.health.finding import Finding, Severity
+from stepscope.health.finding import SEVERITIES, Finding, Severity
 from stepscope.health.kind import KINDS
 from stepscope.health.series import Stream
 from stepscope.names.roles import ROLES
@@ -203,9 +203,13 @@ class Rule(ABC):
                 action = action.replace(part, "")
         if stream.scale < 0:
             summary = f"minus {stream.tag}, as a loss: {summary}"
+        grade: Severity = severity or self.severity
+        if stream.because:
+            summary = f"{summary} ({stream.because})"
+            grade = max(grade, "low", key=SEVERITIES.index)
         finding = Finding(
             rule=self.id,
-            severity=severity or self.severity,
+            severity=grade,
             title=self.title,
             summary=summary,
             tag=stream.tag,

@@ -6,12 +6,16 @@ import re
 from dataclasses import dataclass
 from math import nan
 
+from stepscope.names.kinds import metric_kind, tells_nothing
 from stepscope.names.meanings import NAMED, Meanings
-from stepscope.names.roles import BOUND
+from stepscope.names.roles import BOUND, MEASURED, without_split
 from stepscope.names.splits import JudgedSplit, judged_split
 
 _OF_RANK = re.compile(r"rank[_-]?(\d{1,6})/(.+)")
 """Names of the series of single ranks in one log."""
+
+_MEASURED = (*MEASURED, "speed/", "system/", "ranks/", "optimizer/", "attention/", "router/")
+"""Beginnings of the names of what is measured, which has no better end."""
 
 
 def without_rank(tag: str) -> str:
@@ -28,6 +32,7 @@ class Stream:
         split: Part of the data, from the tag or the run; a loss without one counts as a training loss.
         run: Name of the run, if the series of several are judged together.
         lower_is_better: Of a loss or a metric; None if its name tells neither end.
+        because: Why it is taken for what it is, if its points told it and not its name.
     """
 
     tag: str
@@ -38,6 +43,20 @@ class Stream:
     run: str = ""
     scale: float = 1.0
     lower_is_better: bool | None = None
+    because: str = ""
+
+    @property
+    def is_score(self) -> bool:
+        """Whether its name says that it is a score."""
+        return metric_kind(without_split(self.tag), None) == "score"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its name leaves open what it is, or which data it is of."""
+        if self.role == "metric":
+            return self.split is None or self.lower_is_better is None
+        named = self.role != "other" or self.tag.startswith(_MEASURED)
+        return not named and (self.is_score or tells_nothing(self.tag))
 
     @property
     def perfect(self) -> tuple[float, ...]:

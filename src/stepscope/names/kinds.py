@@ -170,6 +170,13 @@ def metric_kind(metric: str, unit: str | None) -> MetricKind:
     return "other"
 
 
+def tells_nothing(metric: str) -> bool:
+    """Return whether no word of a name says what the metric is, or it is only said that it is a share."""
+    kind = metric_kind(metric, None)
+    parts = map(_worded, metric.split("/"))
+    return kind == "ratio" or (kind == "other" and not any(map(_OTHER.search, parts)))
+
+
 def title_and_unit(metric: str) -> tuple[str, str | None]:
     """Return a metric's name without its unit, and the unit."""
     for end, unit in UNITS.items():

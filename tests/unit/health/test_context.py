@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from stepscope.health.batch import Chunk, StreamBatch
+from stepscope.health.behaviour import taken_for
 from stepscope.health.context import Context
 from stepscope.health.facts import Facts
 from stepscope.health.looks import Row, RunFacts, improves, largest
@@ -45,7 +46,7 @@ class Asks(Row):
 
 def run_of(*chunks):
     """The facts of series whose points came one after the other."""
-    known = RunFacts([Asks()], Restarts())
+    known = RunFacts([Asks()], Restarts(), taken_for)
     for each in chunks:
         known.take(StreamBatch([each]))
     return known
@@ -181,9 +182,10 @@ def test_parts_that_do_not_rise_leave_their_weights():
 
 
 def test_a_score_that_comes_rarely_beside_a_loss_is_of_an_evaluation():
-    loss, rare = chunk("loss", np.ones(40)), chunk("top1", np.ones(20))
-    often, named = chunk("top1", np.ones(21)), chunk("val_top1", np.ones(20))
-    for chunks, count in (((loss, rare), 1), ((loss, often), 0), ((rare,), 0), ((loss, rare, named), 1)):
+    late = np.arange(20, 40)  # as often as the loss, from later on
+    loss, rare = chunk("loss", np.ones(40)), chunk("top1", np.ones(20), 2 * np.arange(20))
+    often, named = chunk("top1", np.ones(20), late), chunk("val_top1", np.ones(20), 2 * np.arange(20))
+    for chunks, count in (((loss, rare), 1), ((loss, often), 0), ((rare,), 0), ((loss, named, rare), 1)):
         assert len(list(run_of(*chunks).of("", "metric", split="eval"))) == count
 
 

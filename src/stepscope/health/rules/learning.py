@@ -164,7 +164,7 @@ class TwoSoftmaxes(Row):
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
-        facts, right = known.facts, run.accuracies(known.stream.run)
+        facts, right = known.facts, [level for _, level in run.accuracies(known.stream.run)]
         if facts.finite < MIN_POINTS or not right:
             return None
         self.judged()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stepscope.health.facts import CHANCE, Facts
 from stepscope.health.finding import SEVERITIES, Severity
-from stepscope.health.looks import STILL, Known, Row, RunFacts, Seen, gained
+from stepscope.health.looks import CHANCES, STILL, Known, Row, RunFacts, Seen, gained
 from stepscope.health.noise import Floats, rise_chance, standard_error, step_noise, taken_back
 from stepscope.health.ring import median
 from stepscope.health.rule import At, thresholds
@@ -42,8 +42,8 @@ WARMING = 100
 """Blocks in which a mean that began at 0 may rise."""
 SPARSE = 10.0
 """Steps between points beyond which the loss may have fallen before the first point."""
-GUESSING, CHANCES = 0.01, 1.5
-"""Share by which the loss of guessing, ln K, may be missed, and multiple of its accuracy, 1 / K."""
+GUESSING = 0.01
+"""Share by which the loss of guessing, ln K, may be missed."""
 FALLING = 0.1
 """Chance of a fall below which the levels may still be falling."""
 LEARNT = 3.0
@@ -377,15 +377,17 @@ class LossNotDecreasing(Row):
         """Say that loss and accuracy are those of a classifier that gives all its classes the same chance."""
         later = curve.levels[len(curve.levels) // 2 :]
         classes = round(exp(min(float(later[-1]), 20.0)))
-        right = run.accuracies(at.stream.run)
+        named, right = max(
+            run.accuracies(at.stream.run, 1 / max(classes, 1)), key=lambda one: one[1], default=("", inf)
+        )
         # The best that can be learnt of two classes may be hardly better than guessing.
-        if classes < 3 or not right or max(right) > CHANCES / classes:
+        if classes < 3 or right > CHANCES / classes:
             return None
         # Guesses may be worse than this, if the rate is high, but no better.
         apart = later / log(classes) - 1
         if apart.min() < -GUESSING or median(apart) > GUESSING:
             return None
-        sign = f", as if it guessed among {classes} classes, and the accuracy is {share(max(right))}"
+        sign = f", as if it guessed among {classes} classes, and {named} is {share(right)}"
         return "medium", sign
 
     def _stuck(self, at: At, curve: _Curve, start: _Start, run: RunFacts) -> Seen | None:
