@@ -30,6 +30,7 @@ class CaptureOptions:
         with_stack: Python stacks.
         modules: A scope for each module.
         sample_stacks: Sample the stack of the training thread every millisecond.
+        values: Follow the values of two more steps.
         rank: Number of this process.
         world_size: Number of processes.
         warmup_steps: Steps between ``start`` and the first ``mark``, whose events need not be kept.
@@ -42,6 +43,7 @@ class CaptureOptions:
     with_stack: bool = False
     modules: bool = True
     sample_stacks: bool = True
+    values: bool = True
     rank: int = 0
     world_size: int = 1
     warmup_steps: int = 0
@@ -112,6 +114,14 @@ LOADING = "data_loading"
 """Name of the time in which a step waits for its data, known to the readers of all formats."""
 
 
+VALUE = "stepscope value "
+"""Beginning of the mark of a call whose values are followed; its number comes after it."""
+FOLLOWED = "stepscope followed values"
+"""Name of the mark of the step in which these calls lie."""
+OWN = "stepscope values"
+"""Name of the mark of what following them does itself."""
+LOOKS = 2
+"""Steps in which values are followed: what is the same in the next step is seen in two."""
 SAME_INPUTS = "called with the same inputs again"
 """Name of the mark in the scope of a model that is called like the last time."""
 
@@ -120,6 +130,18 @@ def loading(backend: Backend) -> AbstractContextManager[Any]:
     """Return a context that records a wait for data; a backend without one records nothing."""
     make: Callable[[str], AbstractContextManager[Any]] | None = getattr(backend, "span", None)
     return nullcontext() if make is None else make(LOADING)
+
+
+def look(backend: Backend) -> AbstractContextManager[Any] | None:
+    """Return a context that follows the values of a step; None from a backend that cannot."""
+    make: Callable[[], AbstractContextManager[Any]] | None = getattr(backend, "look", None)
+    return None if make is None else make()
+
+
+def values(backend: Backend) -> dict[str, Any]:
+    """Return what the values of the steps told; asked before it stops."""
+    read: Callable[[], dict[str, Any]] | None = getattr(backend, "values", None)
+    return {} if read is None else read()
 
 
 def memory_facts(backend: Backend) -> dict[str, int]:

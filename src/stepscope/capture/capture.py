@@ -65,7 +65,7 @@ class RunningCapture:
         self.steps: list[int] = []
         self.account = CaptureAccount()
         self.memory: list[dict[str, int]] = []
-        self.warmup_left = 0
+        self.warmup_left = self.looks_left = 0
         self.entered = False
         """A step has begun since it started: its data came."""
         self.wall = time.time()
@@ -74,6 +74,7 @@ class RunningCapture:
         self._mark: AbstractContextManager[Any] | None = None
         self._marked: int | None = None
         self._loading: AbstractContextManager[Any] | None = None
+        self._sampled = False
         self.sampler: StackSampler | None = None
         """Sampler of the training thread's stack during the capture."""
 
@@ -90,6 +91,7 @@ class RunningCapture:
         """
         begun = self._steady()
         self.warmup_left = wanted.warmup_steps
+        self.looks_left = backends.LOOKS if wanted.values and hasattr(self.backend, "look") else 0
         steps = self.order.num_steps + wanted.warmup_steps
         # It reads the program's settings, which a recorder of calls changes.
         sampler = StackSampler(None if usual_s is None else usual_s * steps)
@@ -115,6 +117,12 @@ class RunningCapture:
         if self.warmup_left > 0 or self._marked == step:
             return
         self.close_step()
+        if len(self.steps) >= self.order.num_steps:
+            look = backends.look(self.backend)
+            if look is not None:
+                self._mark, self._marked = look, step
+                self._mark.__enter__()
+            return
         self._mark, self._marked = backends.mark(self.backend, step), step
         if self.sampler is not None:
             self.sampler.begin_step(step)
@@ -143,14 +151,25 @@ class RunningCapture:
             self.warmup_left -= 1
             return
         self.close_step()
+        if len(self.steps) >= self.order.num_steps:
+            self.looks_left -= 1
+            return
         self.steps.append(step)
+        if len(self.steps) >= self.order.num_steps:
+            self._stop_sampler()
         if facts := backends.memory_facts(self.backend):
             self.memory.append({"step": step, **facts})
 
     @property
     def complete(self) -> bool:
-        """True if it has all the steps it was made for."""
-        return len(self.steps) >= self.order.num_steps
+        """True if it has all the steps it was made for, and those in which values are followed."""
+        return len(self.steps) >= self.order.num_steps and not self.looks_left
+
+    def _stop_sampler(self) -> None:
+        """Take no more samples; repeating it does nothing."""
+        if self.sampler is not None and not self._sampled:
+            self._sampled = True
+            self.sampler.stop()
 
     def stop(self) -> Export:
         """End recording.
@@ -159,11 +178,13 @@ class RunningCapture:
             Exception: Whatever the profiler raises.
         """
         begun = self._steady()
+        self._stop_sampler()
         if self.sampler is not None:
-            self.sampler.stop()
             self.sampler.settings |= backends.settings(self.backend)
         try:
             self.close_step()
+            if self.sampler is not None:
+                self.sampler.values = backends.values(self.backend)
         finally:
             export = self.backend.stop()
         self.account.stop_s = self._steady() - begun

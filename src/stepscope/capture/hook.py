@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from stepscope.capture.backend import Backend, CaptureOptions, choose, framework, watch_workers
+from stepscope.capture.backend import LOOKS, Backend, CaptureOptions, choose, framework, watch_workers
 from stepscope.capture.budget import CaptureBudget
 from stepscope.capture.capture import Order, Past, RunningCapture, new_ring
 from stepscope.capture.files import FOLDER
@@ -369,8 +369,9 @@ class ProfilerHook(Hook):
             capture.measured = measured(self._run.hooks, range(step, most))
             options = self._options if order.with_stack is None else {**self._options, "with_stack": True}
             wanted = CaptureOptions(
-                rank=role.rank, world_size=role.world_size, warmup_steps=self._warmup, **options
-            )
+                rank=role.rank, world_size=role.world_size, warmup_steps=self._warmup,
+                values=self._has_room(order), **options,
+            )  # fmt: skip
             capture.start(wanted, between=loading, usual_s=self._budget.usual_s)
         except Exception as error:  # noqa: BLE001  a profiler's own code
             self._failed(order, step, error)
@@ -380,6 +381,12 @@ class ProfilerHook(Hook):
         capture.open_step(step, loading=loading)
         if loading:
             capture.account.calls_s += self._steady() - begun
+
+    def _has_room(self, order: Order) -> bool:
+        """Return whether the steps in which values are followed fit before the next capture is due."""
+        every = self.schedule.save_steps
+        most = self._warmup + order.num_steps + LOOKS
+        return order.cause != "predicate" and (every is None or every > most)
 
     def _continue(self, capture: RunningCapture, step: int, seconds: float, *, looping: bool) -> None:
         begun = self._steady()

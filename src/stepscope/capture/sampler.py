@@ -212,6 +212,8 @@ class StackSampler:
         self._shift_ns = 0
         self._compiles = CompileLog(clock)
         self.settings = settings()
+        self.values: dict[str, object] = {}
+        """Calls whose work was needless, as a backend that follows values tells."""
         self._called: dict[int, tuple[list[int], list[int]]] = {}
         """Times and stacks of threads that run Python for another runtime, by thread."""
         self._others = OtherThreads()
@@ -422,7 +424,7 @@ class StackSampler:
             ],
             "compiled": self._compiles.found, "settings": self.settings, "places": where,
             "setters": setters(self.settings, where["own"]), "made": made(self._own_lines()),
-            "looked": looks_at(self._target),
+            "looked": looks_at(self._target), "values": self.values,
             "workers": processes.stacks(self._workers, self._shift_ns),
         }  # fmt: skip
 

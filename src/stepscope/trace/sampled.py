@@ -78,6 +78,41 @@ class Made(NamedTuple):
     again: tuple[str, ...] = ()
 
 
+class Needless(NamedTuple):
+    """Calls whose work was needless, as the values of two steps after a capture tell.
+
+    Attributes:
+        kind: ``again`` in the step, ``before`` in the step before, ``unused``, ``longer`` each time, the
+            ``order`` of two products, ``padded``, ``zeros``.
+        calls: Their numbers in the step that is marked.
+        line: The line that makes them, as a frame.
+        other: The line that made the same before; empty without.
+        name: The function that most of them call, or what is known of the values.
+        ratio: The share of their work that was needless.
+    """
+
+    kind: str
+    calls: tuple[int, ...]
+    line: str
+    other: str
+    name: str
+    ratio: float
+
+
+class Followed(NamedTuple):
+    """The values of two steps after a capture.
+
+    Attributes:
+        after_ns: The end of the capture's samples, in the trace's time.
+        calls: Number of calls of the second step.
+        facts: Those that were needless.
+    """
+
+    after_ns: int
+    calls: int
+    facts: tuple[Needless, ...]
+
+
 @dataclass(frozen=True)
 class Looked:
     """A thread by looks at it now and then.
@@ -117,6 +152,7 @@ class Samples:
         holders: Threads that had the interpreter while the sampler waited for it.
         made: What lines call, by file and line as in a frame.
         looked: What looks at the whole training saw until then.
+        followed: The values of the steps after each capture that followed them.
     """
 
     lane: int
@@ -140,6 +176,7 @@ class Samples:
     holders: tuple[Holder, ...] = ()
     made: dict[str, tuple[Made, ...]] = field(default_factory=dict)
     looked: Looked = Looked()
+    followed: tuple[Followed, ...] = ()
 
     def __len__(self) -> int:
         return len(self.stack)
@@ -211,6 +248,7 @@ def one_after_another(captures: Sequence[Samples]) -> Samples:
         ),
         {line: objects for one in captures for line, objects in one.made.items()},
         captures[-1].looked,
+        tuple(followed for one in captures for followed in one.followed),
     )
 
 
@@ -331,7 +369,24 @@ def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None
         _as(Places, document.get("places")), {str(name): str(line) for name, line in setters.items()},
         tuple(held), _as(dict[str, tuple[Made, ...]], document.get("made")) or {},
         _as(Looked, document.get("looked")) or Looked(),
+        _followed(document.get("values"), int(times[-1]) + shift),
     )  # fmt: skip
+
+
+class _Values(msgspec.Struct):
+    """The values of the steps after a capture, as a file has them."""
+
+    calls: int = 0
+    facts: tuple[dict[str, Any], ...] = ()
+
+
+def _followed(data: object, after_ns: int) -> tuple[Followed, ...]:
+    """Return the values that were followed after a capture; none if they were not, or not in whole steps."""
+    values = _as(_Values, data)
+    if values is None or not values.calls:
+        return ()
+    facts = [_as(Needless, [fact.get(name) for name in Needless._fields]) for fact in values.facts]
+    return (Followed(after_ns, values.calls, tuple(one for one in facts if one is not None)),)
 
 
 def _queued(data: object, count: int) -> Ints | None:

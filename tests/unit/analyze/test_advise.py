@@ -73,6 +73,12 @@ def test_every_rule_is_there() -> None:
         "process-messages",
         "recomputed",
         "growing-steps",
+        "computed-each-step",
+        "unused-results",
+        "computed-longer",
+        "product-order",
+        "padding",
+        "mostly-zeros",
     ]
 
 

@@ -207,8 +207,8 @@ def repeated(waited: Waited) -> Selection | None:
         raise Abstain("no scopes of modules, which hold whether a call is the same again")
     marks = np.flatnonzero((trace.lane == waited.lane) & named(trace, _SAME_INPUTS)[trace.name])
     calls = trace.parent[marks[trace.parent[marks] >= 0]].astype(np.int64)
-    if not len(calls):
-        return None
+    if not len(calls) or (waited.sampled is not None and waited.sampled.samples.followed):
+        return None  # the values of calls tell more than those of models
     draws = trace.start_ns[waited.operators[named(trace, _DRAWS)[trace.name[waited.operators]]]]
     drawn = np.searchsorted(draws, trace.end_ns[calls]) - np.searchsorted(draws, trace.start_ns[calls])
     before = _last_calls(trace, calls)
@@ -219,24 +219,39 @@ def repeated(waited: Waited) -> Selection | None:
     scopes = rows_spans(trace, calls).intersect(waited.spans)
     if not len(scopes):
         return None
-    linked = np.flatnonzero((trace.forward >= 0) & (trace.rank == waited.rank))
-    ahead = trace.forward[linked]
-    began = trace.start_ns[ahead]
-    linked = linked[(trace.lane[ahead] == waited.lane) & (scopes.holds(began))]
-    launch = trace.launch[waited.device_rows]
-    began = trace.start_ns[np.maximum(launch, 0)]
-    gone = scopes.holds(began)
-    gone |= rows_spans(trace, linked).holds(began)
-    sampled, mine = waited.sampled, linked[trace.lane[linked] == waited.lane]
+    spans, device = with_backward(waited, scopes)
+    sampled = waited.sampled
     lines = [] if sampled is None else sampled.lines(scopes, around=lambda text: bool(_CALL.search(text)))
     names = [trace.name_of(row).removeprefix(MODULE) for row in calls.tolist()]
     return Selection(
-        scopes.union(rows_spans(trace, mine)).intersect(waited.spans),
+        spans,
         {"model": max(set(names), key=names.count), "calls_per_step": len(calls) / waited.count},
         calls,
-        device=waited.device_rows[(launch >= 0) & gone],
+        device=device,
         line=replace(lines[0], calls="") if lines else None,
     )
+
+
+def with_backward(waited: Waited, scopes: Spans) -> tuple[Spans, Ints]:
+    """Return some time of the forward pass with its backward pass, and the work of devices for both."""
+    trace = waited.trace
+    linked = np.flatnonzero((trace.forward >= 0) & (trace.rank == waited.rank))
+    ahead = trace.forward[linked]
+    linked = linked[(trace.lane[ahead] == waited.lane) & scopes.holds(trace.start_ns[ahead])]
+    launch = trace.launch[waited.device_rows]
+    began = trace.start_ns[np.maximum(launch, 0)]
+    gone = scopes.holds(began) | rows_spans(trace, linked).holds(began)
+    # Between two operators that go, calling the next one goes, too.
+    nodes = outermost(trace, waited.operators)
+    at = np.searchsorted(
+        trace.start_ns[nodes], trace.start_ns[linked[trace.lane[linked] == waited.lane]], "right"
+    )
+    goes = np.zeros(len(nodes), bool)
+    goes[np.maximum(at - 1, 0)[at > 0]] = True
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], goes.astype(np.int8), [0]))))
+    backward = Spans.of(trace.start_ns[nodes[edges[::2]]], trace.end_ns[nodes[edges[1::2] - 1]])
+    spans = scopes.union(backward).intersect(waited.spans)
+    return spans, waited.device_rows[(launch >= 0) & gone]
 
 
 def _last_calls(trace: Trace, calls: Ints) -> Ints:

@@ -25,7 +25,8 @@ from stepscope.analyze.advise import (
 )
 from stepscope.analyze.advise.cause import Cause
 from stepscope.analyze.advise.causes import CAUSES
-from stepscope.analyze.advise.finding import Check, Facts, Finding
+from stepscope.analyze.advise.finding import Abstain, Check, Facts, Finding
+from stepscope.analyze.advise.values import VALUES
 
 
 class Rule(NamedTuple):
@@ -56,10 +57,23 @@ def rows(*causes: Cause) -> dict[str, Rule]:
 
 def _check(causes: list[Cause]) -> Check:
     def check(facts: Facts) -> Iterator[Finding]:
-        for cause in causes:
-            yield from cause.check(facts)
+        answers = [_answer(cause, facts) for cause in causes]
+        missing = [one for one in answers if isinstance(one, Abstain)]
+        # A rule can judge if one of its rows can.
+        if len(missing) == len(answers):
+            raise missing[0]
+        for one in answers:
+            if not isinstance(one, Abstain):
+                yield from one
 
     return check
+
+
+def _answer(cause: Cause, facts: Facts) -> list[Finding] | Abstain:
+    try:
+        return list(cause.check(facts))
+    except Abstain as lacks:
+        return lacks
 
 
 RULES: dict[str, Rule] = {
@@ -83,7 +97,7 @@ RULES: dict[str, Rule] = {
     "memory-near-limit": Rule(memory.check, waits=False),
     **rows(device.PAGEABLE),
     "step-variation": Rule(steps.check, width=4, waits=False),
-    **rows(*CAUSES),
+    **rows(*CAUSES, *VALUES),
     "launch-bound": Rule(None, width=host.WIDTH, idles=True),
     "python-overhead": Rule(None, width=host.WIDTH, idles=True),
 }

@@ -23,6 +23,7 @@ from stepscope.capture.processes import ProcessSpans, processes, trace_events
 from stepscope.errors import CaptureError
 from stepscope.integrations.torch import snapshot
 from stepscope.integrations.torch.modules import ModuleScopes
+from stepscope.integrations.torch.values import Values
 
 
 def cuda_in_use() -> bool:
@@ -67,6 +68,7 @@ class TorchProfiler:
     def __init__(self) -> None:
         self._profile: Any = None
         self._scopes: ModuleScopes | None = None
+        self._values = Values()
         self._started = False
         self._snapshot = False
         self._wanted = CaptureOptions()
@@ -91,7 +93,7 @@ class TorchProfiler:
             with_stack=wanted.with_stack,
             experimental_config=settings(trace_only=not wanted.with_stack),
         )
-        self._started = False
+        self._started, self._values = False, Values()
         self._snapshot = wanted.memory_snapshot and cuda_in_use()
         if self._snapshot:
             snapshot.record_history(True)
@@ -129,6 +131,14 @@ class TorchProfiler:
     def memory(self) -> dict[str, int]:
         """Return the memory in use, in bytes."""
         return memory_facts()
+
+    def look(self) -> AbstractContextManager[Any]:
+        """Return a context that follows the values of a step."""
+        return self._values.step()
+
+    def values(self) -> dict[str, Any]:
+        """Return the calls whose work was needless; asked before ``stop``."""
+        return {"calls": self._values.calls, "facts": [one._asdict() for one in self._values.facts()]}
 
     def settings(self) -> dict[str, str]:
         """Return what the calls of models told of them; asked before ``stop``."""

@@ -1,0 +1,599 @@
+"""Follows the values of one thread through the calls of PyTorch in two steps, to see which work was needless.
+
+A call gets a number from its function and from the numbers of the values that it is given, so that two calls
+with one number compute the same. A tensor that no call made has a number of its own until it is written to.
+What draws random numbers, or is written to by an optimizer, is new each time. Each call of the second step is
+marked in the profile, which knows its operators and their backward pass.
+
+The mode lasts for two steps that are no part of the profile's: it costs some microseconds a call.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import prod
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.overrides import TorchFunctionMode
+
+from stepscope.capture.backend import FOLLOWED, LOOKS, OWN, VALUE
+from stepscope.capture.places import installed
+
+Frames = tuple[tuple[CodeType, int], ...]
+_PRODUCTS = frozenset({"matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "linear"})
+"""Functions whose result is a product of matrices, by the last two dimensions."""
+_JOINS = frozenset({"cat", "concat", "concatenate"})
+_LARGE_BYTES = 1 << 20
+"""Arrays of the host up to this size are compared by their values."""
+_MIN_NUMBERS = 1 << 12
+"""Numbers of a tensor from which on it is looked at: the work on a smaller one is that of calling."""
+_core: Any = torch._C
+
+
+class Fact(NamedTuple):
+    """Calls whose work was needless, as far as their values tell.
+
+    Attributes:
+        kind: ``again`` in the step, ``before`` in the step before, ``unused``, ``longer`` each time, the
+            ``order`` of two products, ``padded``, ``zeros``.
+        calls: Their numbers in the second step.
+        line: The line that makes them.
+        other: The line that made the same before; empty without.
+        name: The function that most of them call, or what is known of the values.
+        ratio: The share of their work that was needless.
+    """
+
+    kind: str
+    calls: list[int]
+    line: str
+    other: str
+    name: str
+    ratio: float
+
+
+@dataclass
+class _Call:
+    name: str
+    frames: Frames
+    inputs: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    outputs: tuple[int, ...] = ()
+    refs: tuple[Any, ...] = ()
+    works: bool = True
+    """Whether it does more than return a value: it writes, or gives something that is no tensor."""
+    grad: bool = False
+    took_ns: int = 0
+    key: Any = None
+
+
+@dataclass
+class _Step:
+    calls: list[_Call] = field(default_factory=list)
+    numbers: dict[Any, int] = field(default_factory=dict)
+    """The first call of each key."""
+    similar: dict[Any, list[int]] = field(default_factory=dict)
+    """The first calls that differ from each other by the length of a tensor."""
+
+
+class Values(TorchFunctionMode):
+    """Follows the calls of the thread that enters it, step by step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begin: Any = getattr(_core._profiler, "_RecordFunctionFast", torch.profiler.record_function)
+        self._steps: list[_Step] = []
+        self._known: dict[int, tuple[Any, int, int]] = {}
+        """Of a tensor by its id: a reference, its version and its number."""
+        self._values: dict[Any, int] = {}
+        self._root: dict[int, int] = {}
+        """Of a number, that of the first part of the value: what it grew from."""
+        self._length: dict[int, int] = {}
+        self._shapes: dict[int, tuple[int, ...]] = {}
+        self._maker: dict[int, int] = {}
+        self._facts: dict[int, list[tuple[str, float, int]]] = {}
+        """Of the number of a tensor from outside: what its values tell, how much of it, and of which size."""
+        self._trained: set[int] = set()
+        """Numbers of parameters, of gradients and of what comes of them."""
+        self._random: set[Any] = set()
+        self._updating = False
+        self._own: dict[CodeType, bool] = {}
+        self._count = 0
+        self._foreign = False
+        """Whether a gradient passes what no call of PyTorch made."""
+        self._broken = False
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Follow one step; not if something of the program would notice."""
+        if self._broken or torch.compiler.is_compiling() or _compiles():
+            self._broken = True
+            yield
+            return
+        self._steps.append(_Step())
+        hooks = (
+            register_optimizer_step_pre_hook(self._updates),
+            register_optimizer_step_post_hook(self._updated),
+        )
+        marked = self._begin(FOLLOWED) if len(self._steps) == LOOKS else nullcontext()
+        mode: Any = self
+        mode.__enter__()
+        try:
+            with marked:
+                yield
+        finally:
+            self._leave()
+            for hook in hooks:
+                hook.remove()
+
+    def _leave(self) -> None:
+        """Take the mode off the thread's stack, wherever in it it is."""
+        above = []
+        for _ in range(_core._len_torch_function_stack()):
+            mode = _core._pop_torch_function_stack()
+            if mode is self:
+                break
+            above.append(mode)
+        for mode in reversed(above):
+            _core._push_on_torch_function_stack(mode)
+
+    def _updates(self, *_: object) -> None:
+        self._updating = True
+
+    def _updated(self, optimizer: Any, *_: object) -> None:
+        """Give what an optimizer may have written to, which not every one counts as a new version, anew."""
+        self._updating = False
+        for group in optimizer.param_groups:
+            for one in group["params"]:
+                self._known.pop(id(one), None)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call a function of PyTorch, and note what it was given and what came of it."""
+        kwargs = kwargs or {}
+        if self._broken:
+            return func(*args, **kwargs)
+        call = drawn = None
+        with suppress(Exception):
+            call = self._before(func, args, kwargs)
+            if call is not None and self._seen(call.key):
+                drawn = self._drawn()
+        if call is None:
+            result = func(*args, **kwargs)
+            with suppress(Exception):
+                self._got(func, args, result)
+            return result
+        step = self._steps[-1]
+        number = len(step.calls)
+        if len(self._steps) > 1:
+            with self._begin(f"{VALUE}{number}"):
+                began = time.perf_counter_ns()
+                result = func(*args, **kwargs)
+                call.took_ns = time.perf_counter_ns() - began
+        else:
+            result = func(*args, **kwargs)
+        try:
+            step.calls.append(call)
+            self._after(call, number, args, kwargs, result, drawn)
+        except Exception:  # noqa: BLE001  a tensor of a kind that has no such attributes
+            self._broken = True
+        return result
+
+    def _drawn(self) -> bytes:
+        """Return the states of the generators of random numbers."""
+        with self._begin(OWN):
+            states = [torch.default_generator.get_state()]
+            cuda: Any = torch.cuda
+            if cuda.is_available() and cuda.is_initialized():
+                states.append(cuda.default_generators[cuda.current_device()].get_state())
+            return b"".join(state.numpy().tobytes() for state in states)
+
+    # --- numbers ------------------------------------------------------------------------------------------
+
+    def _new(self) -> int:
+        self._count += 1
+        return self._count
+
+    def _number(self, tensor: torch.Tensor) -> int:
+        """Return the number of a tensor's value."""
+        known = self._known.get(id(tensor))
+        version = -1 if tensor.is_inference() else tensor._version
+        if known is not None and known[0]() is tensor and known[1] == version:
+            return known[2]
+        number = self._new()
+        self._keep(tensor, number, version)
+        if tensor.grad_fn is not None and known is None:
+            self._foreign = True
+        if tensor.requires_grad or self._updating:
+            self._trained.add(number)
+        self._look(tensor, number)
+        return number
+
+    def _look(self, tensor: torch.Tensor, number: int) -> None:
+        """Note what the values of data tell: of what comes of no parameter, gradient or optimizer."""
+        if len(self._steps) == 1 and number not in self._trained and number not in self._facts:
+            self._facts[number] = list(_facts_of(tensor))
+
+    def _keep(self, tensor: torch.Tensor, number: int, version: int | None = None) -> None:
+        if version is None:
+            version = -1 if tensor.is_inference() else tensor._version
+        self._known[id(tensor)] = weakref.ref(tensor), version, number
+        self._shapes[number] = tuple(tensor.shape)
+
+    def _token(self, value: Any, inputs: list[int], shapes: list[tuple[int, ...]]) -> Any:
+        """Return what a value of an argument is compared by."""
+        if isinstance(value, torch.Tensor):
+            number = self._number(value)
+            inputs.append(number)
+            shapes.append(tuple(value.shape))
+            return "tensor", number
+        if isinstance(value, tuple | list):
+            return (type(value).__name__, *(self._token(one, inputs, shapes) for one in value))
+        if isinstance(value, slice):
+            return (
+                "slice",
+                *(self._token(one, inputs, shapes) for one in (value.start, value.stop, value.step)),
+            )
+        if isinstance(value, dict):
+            return (
+                "dict", *((key, self._token(one, inputs, shapes)) for key, one in value.items()),
+            )  # fmt: skip
+        if isinstance(value, np.ndarray):
+            small = value.nbytes <= _LARGE_BYTES and value.dtype != object
+            return ("array", str(value.dtype), value.shape, value.tobytes() if small else self._new())
+        if value is None or isinstance(
+            value, bool | int | float | complex | str | torch.dtype | torch.device | torch.layout
+            | torch.memory_format | type(...)
+        ):  # fmt: skip
+            return type(value).__name__, value
+        return "other", self._new()
+
+    def _before(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> _Call | None:
+        """Return a call by what it is given; None for an attribute of a tensor."""
+        name = getattr(func, "__name__", "")
+        if name in ("__get__", "__set__", "__delete__"):
+            return None
+        inputs: list[int] = []
+        shapes: list[tuple[int, ...]] = []
+        given = list(args)
+        if name == "batch_norm" and len(given) > 5 and given[5] is True:
+            given[1] = given[2] = None  # running means, which the result does not depend on
+        tokens = self._token(given, inputs, shapes), self._token(dict(kwargs), inputs, shapes)
+        enabled = torch.is_autocast_enabled()
+        return _Call(name, self._frames(), tuple(inputs), tuple(shapes), key=(func, enabled, tokens))
+
+    def _frames(self) -> Frames:
+        """Return the frames of the program's own code, the outermost first."""
+        frames, own = [], self._own
+        frame: FrameType | None = sys._getframe(3)
+        while frame is not None:
+            code = frame.f_code
+            mine = own.get(code)
+            if mine is None:
+                mine = own[code] = not code.co_filename.startswith(installed())
+            if mine:
+                frames.append((code, frame.f_lineno))
+            frame = frame.f_back
+        return tuple(reversed(frames))
+
+    def _seen(self, key: Any) -> bool:
+        return key in self._values and key not in self._random
+
+    def _got(self, func: Any, args: Any, result: Any) -> None:
+        """Note an attribute that is a tensor: a view of the one that has it, except its gradient."""
+        if isinstance(result, torch.Tensor) and args and isinstance(args[0], torch.Tensor):
+            name = getattr(getattr(func, "__self__", None), "__name__", "grad")
+            if name in ("grad", "_grad"):
+                number = self._new()
+                self._keep(result, number)
+                self._trained.add(number)
+            elif result is not args[0]:
+                key = "attribute", name, self._number(args[0])
+                self._keep(result, self._values.setdefault(key, self._count + 1))
+                self._count = max(self._count, self._values[key])
+
+    def _after(
+        self, call: _Call, number: int, args: Any, kwargs: Mapping[str, Any], result: Any, drawn: Any
+    ) -> None:
+        """Give its results their numbers, and note whether it is like another call."""
+        step, name, key = self._steps[-1], call.name, call.key
+        if drawn is not None and drawn != self._drawn():
+            self._random.add(key)
+        results = [*_tensors(result)]
+        writes = (name.endswith("_") and not name.endswith("__")) or name.startswith("__i") or "out" in kwargs
+        writes = writes or name == "__setitem__"
+        if name.startswith(("_foreach_", "_fused_", "_amp_")) and writes:
+            for one in _tensors((args, kwargs)):
+                self._known.pop(id(one), None)
+        call.works = writes or not results
+        call.grad = any(one.requires_grad for one in results)
+        random = key in self._random
+        first = None if random else self._values.get(key)
+        if first is None and not random:
+            first = self._values[key] = self._new()
+        outputs = []
+        written = [args[0]] if name == "__setitem__" and isinstance(args[0], torch.Tensor) else []
+        for at, one in enumerate([*results, *written]):
+            value = self._new() if random else self._values.setdefault((first, at), self._count + 1)
+            self._count = max(self._count, value)
+            self._keep(one, value)
+            outputs.append(value)
+            if not self._trained.isdisjoint(call.inputs):
+                self._trained.add(value)
+            self._look(one, value)
+        call.outputs = tuple(outputs)
+        call.refs = tuple(weakref.ref(one) for one in results)
+        if not random:
+            step.numbers.setdefault(key, number)
+        for value in outputs:
+            self._maker.setdefault(value, number)
+        self._grows(call, number, args)
+
+    # --- lengths ------------------------------------------------------------------------------------------
+
+    def _grows(self, call: _Call, number: int, args: Any) -> None:
+        """Note a value that begins with an earlier one, and a call that was made for the earlier one, too."""
+        root = self._root
+        if call.name in _JOINS and len(call.inputs) > 1 and len(call.outputs) == 1:
+            first = call.inputs[0]
+            root[call.outputs[0]] = root.get(first, first)
+            return
+        if not call.outputs or not call.inputs:
+            return
+        key = _without_lengths(call.key, root)
+        before = self._steps[-1].similar.setdefault(key, [])
+        if before:
+            last = self._steps[-1].calls[before[-1]]
+            pairs = [*zip(last.inputs, call.inputs, strict=True)]
+            longer = any(
+                then != now and _is_longer(self._shapes.get(then), self._shapes.get(now))
+                for then, now in pairs
+            )
+            sliced = call.name == "__getitem__" and last.inputs == call.inputs and last.key != call.key
+            if longer or sliced:
+                for then, now in zip(last.outputs, call.outputs, strict=False):
+                    if _is_longer(self._shapes.get(then), self._shapes.get(now)) or longer:
+                        root[now] = root.get(then, then)
+        before.append(number)
+
+    # --- the answer ---------------------------------------------------------------------------------------
+
+    def facts(self) -> list[Fact]:
+        """Return which calls of the second step were needless; none if it was not followed as a whole."""
+        if self._broken or len(self._steps) != 2:
+            return []
+        facts = [*self._again(), *self._unused(), *self._longer(), *self._order(), *self._told()]
+        groups: dict[tuple[str, str, str], list[tuple[int, str, float]]] = {}
+        for kind, number, other, name, ratio in facts:
+            line, there = self._lines(number, other)
+            groups.setdefault((kind, line, there), []).append((number, name, ratio))
+        return [
+            Fact(
+                kind,
+                [number for number, _, _ in group],
+                line,
+                other,
+                max((self._last.calls[number].took_ns, name) for number, name, _ in group)[1],
+                sum(ratio for *_, ratio in group) / len(group),
+            )
+            for (kind, line, other), group in groups.items()
+        ]
+
+    @property
+    def calls(self) -> int:
+        """The number of calls of the second step."""
+        return len(self._last.calls) if len(self._steps) == 2 else 0
+
+    @property
+    def _last(self) -> _Step:
+        return self._steps[-1]
+
+    def _again(self) -> Iterator[tuple[str, int, _Call | None, str, float]]:
+        calls, earlier = self._last.calls, self._steps[0]
+        for number, call in enumerate(calls):
+            if call.works or call.key in self._random:
+                continue
+            at = self._last.numbers.get(call.key, number)
+            if at != number:
+                first = calls[at]
+                # What needs no gradient is the one to do without.
+                gone, stays = (at, call) if call.grad and not first.grad else (number, first)
+                yield "again", gone, stays, call.name, 1.0
+            elif call.key in earlier.numbers and call.inputs:
+                yield "before", number, None, call.name, 1.0
+
+    def _unused(self) -> Iterator[tuple[str, int, None, str, float]]:
+        """Yield the calls whose results nothing had used by the end of the next step."""
+        before, now = self._steps[0].calls, self._last.calls
+        if self._foreign or [call.name for call in before] != [call.name for call in now]:
+            return
+        used: set[int] = set()
+        for call in now:
+            used.update(call.inputs)
+        needed: list[bool] = []
+        for call in reversed(before):
+            alive = any(ref() is not None for ref in call.refs)
+            needs = call.works or alive or any(value in used for value in call.outputs)
+            if needs:
+                used.update(call.inputs)
+            needed.append(needs)
+        for number, needs in enumerate(reversed(needed)):
+            if not needs:
+                yield "unused", number, None, now[number].name, 1.0
+
+    def _longer(self) -> Iterator[tuple[str, int, _Call, str, float]]:
+        for group in self._last.similar.values():
+            for then, now in pairwise(group):
+                first, call = self._last.calls[then], self._last.calls[now]
+                sizes = [
+                    _grown(self._shapes.get(one), self._shapes.get(other))
+                    for one, other in zip(first.inputs, call.inputs, strict=True)
+                    if one != other and self._root.get(one, one) == self._root.get(other, other)
+                ]
+                known = [size for size in sizes if size is not None]
+                if known and first.key != call.key:
+                    yield "longer", now, first, call.name, max(known)
+
+    def _order(self) -> Iterator[tuple[str, int, _Call, str, float]]:
+        """Yield products of three matrices that would take less than half in the other order."""
+        uses: dict[int, int] = {}
+        for call in self._last.calls:
+            for value in call.inputs:
+                uses[value] = uses.get(value, 0) + 1
+        made = {value: number for number, call in enumerate(self._last.calls) for value in call.outputs}
+        for number, call in enumerate(self._last.calls):
+            if call.name not in _PRODUCTS or len(call.inputs) < 2:
+                continue
+            for side in (0, 1):
+                at = made.get(call.inputs[side], number)
+                inner = self._last.calls[at]
+                if at >= number or inner.name not in _PRODUCTS or uses[call.inputs[side]] > 1:
+                    continue
+                now, other = _costs(inner, call, side)
+                if 2 * other <= now:
+                    saved = 1 - other / now
+                    yield "order", at, call, inner.name, saved
+                    yield "order", number, inner, call.name, saved
+
+    def _told(self) -> Iterator[tuple[str, int, None, str, float]]:
+        """Yield calls on tensors from outside that are padded, or mostly zeros."""
+        comes: dict[int, list[tuple[float, int]]] = {}
+        before = self._steps[0].calls
+        names = [call.name for call in before]
+        if names != [call.name for call in self._last.calls]:
+            return
+        for number, call in enumerate(before):
+            padded = []
+            for value, shape in zip(call.inputs, call.shapes, strict=False):
+                for kind, ratio, size in self._facts.get(value, ()):
+                    if kind == "padded":
+                        padded.append((ratio, size))
+                    elif call.name in _PRODUCTS:
+                        yield "zeros", number, None, kind, ratio
+                padded += [one for one in comes.get(value, ()) if one[1] in shape]
+            if padded:
+                for value in call.outputs:
+                    comes[value] = padded
+                if not call.works:
+                    yield "padded", number, None, call.name, max(padded)[0]
+
+    def _lines(self, number: int, other: _Call | None) -> tuple[str, str]:
+        """Return the lines of two calls: those in which their stacks part, else the innermost ones."""
+        mine = self._last.calls[number].frames
+        if other is None:
+            return _text(mine), ""
+        for one, that in zip(mine, other.frames, strict=False):
+            if one != that:
+                return _text((one,)), _text((that,))
+        return _text(mine), _text(other.frames)
+
+
+def _text(frames: Frames) -> str:
+    if not frames:
+        return ""
+    code, line = frames[-1]
+    return f"{code.co_filename}({line}): {code.co_name}"
+
+
+def _compiles() -> bool:
+    """Return whether anything was compiled by PyTorch, whose guards look at modes."""
+    compiled = sys.modules.get("torch._dynamo.utils")
+    return bool(compiled is not None and compiled.counters["frames"]["total"])
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for one in value:
+            yield from _tensors(one)
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _tensors(one)
+
+
+def _without_lengths(key: Any, root: Mapping[int, int]) -> Any:
+    """Return a key without lengths: each tensor by what it grew from, no whole numbers."""
+    if isinstance(key, tuple):
+        if len(key) == 2 and key[0] == "tensor":
+            return "tensor", root.get(key[1], key[1])
+        if len(key) == 2 and key[0] == "int":
+            return "int"
+        return tuple(_without_lengths(one, root) for one in key)
+    return key
+
+
+def _is_longer(then: tuple[int, ...] | None, now: tuple[int, ...] | None) -> bool:
+    return _grown(then, now) is not None
+
+
+def _grown(then: tuple[int, ...] | None, now: tuple[int, ...] | None) -> float | None:
+    """Return the share of a tensor that was there when it was shorter; None if it did not grow."""
+    if then is None or now is None or len(then) != len(now):
+        return None
+    differ = [(one, other) for one, other in zip(then, now, strict=True) if one != other]
+    if not differ or any(one >= other for one, other in differ):
+        return None
+    return min(one / other for one, other in differ)
+
+
+def _costs(inner: _Call, outer: _Call, side: int) -> tuple[int, int]:
+    """Return the multiplications of two products as they are, and in the other order."""
+
+    def sizes(call: _Call) -> tuple[int, int, int, int]:
+        left, right = call.shapes[:2]
+        if call.name == "linear":
+            right = (*right[:-2], right[-1], right[-2])
+        rows = left[-2] if len(left) > 1 else 1
+        batch = prod(left[:-2])
+        if len(right) < 3 and len(left) > 2:
+            rows, batch = rows * batch, 1
+        return batch, rows, left[-1], right[-1] if len(right) > 1 else 1
+
+    batch, m, k, n = sizes(inner)
+    _, rows, _, columns = sizes(outer)
+    if side == 0:
+        rows = m
+        return batch * (m * k * n + m * n * columns), batch * (k * n * columns + m * k * columns)
+    if outer.name == "linear":
+        # The other factor is transposed: (x (AB)')= (x B') A'.
+        return m * k * n + rows * n * m, rows * n * k + rows * k * m
+    return batch * m * k * n + batch * rows * m * n, batch * rows * m * k + batch * rows * k * n
+
+
+def _facts_of(tensor: torch.Tensor) -> Iterator[tuple[str, float, int]]:
+    """Yield what the values of a tensor from outside tell: that it is padded, or mostly zeros."""
+    if tensor.layout != torch.strided or tensor.numel() < 2 or tensor.ndim < 2 or tensor.is_complex():
+        return
+    if tensor.dtype == torch.bool:
+        return
+    with torch.no_grad():
+        values = tensor.detach()
+        last = values.flatten()[-1]
+        for dim in range(1, values.ndim):
+            size = values.shape[dim]
+            other = [at for at in range(values.ndim) if at != dim]
+            if size < 8 or values.select(dim, size - 1).ne(last).any():
+                continue
+            differs = values.ne(last)
+            used = differs.any(dim=other[0]) if len(other) == 1 else differs.amax(dim=other)
+            length = int(used.nonzero().max()) + 1 if used.any() else size
+            if length < size:
+                yield "padded", 1 - length / size, size
+        if values.is_floating_point() and values.numel() >= _MIN_NUMBERS:
+            zeros = 1 - int(values.count_nonzero()) / values.numel()
+            if zeros >= _MOSTLY:
+                ones = values.ndim == 2 and bool((values.count_nonzero(dim=1) <= 1).all())
+                yield "one number a row" if ones else "mostly zeros", zeros, values.shape[-1]
+
+
+_MOSTLY = 0.9
+"""Share of zeros from which on most products with a matrix are with zeros, by a wide margin."""

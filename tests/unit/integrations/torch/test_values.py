@@ -1,0 +1,251 @@
+"""Needless work by the values of two steps."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from stepscope.analyze.advise import Facts, advise
+from stepscope.integrations.torch.values import Values
+from stepscope.trace.load import load_trace
+
+WIDE = 64
+
+
+def facts(step, steps: int = 2) -> dict[str, list[str]]:
+    """Return the functions of needless calls by the kind of fact, of a step that is run twice."""
+    values = Values()
+    for _ in range(steps):
+        with values.step():
+            step()
+    told: dict[str, list[str]] = {}
+    for one in values.facts():
+        told.setdefault(one.kind, []).append(one.name)
+    return told
+
+
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+
+
+def test_a_second_pass_over_the_same_batch_is_told_and_one_over_another_is_not() -> None:
+    net, data = model(), torch.randn(32, 8)
+
+    def train(again: bool) -> None:
+        batch = data[torch.randperm(32)[:16]]
+        loss = net(batch).square().mean()
+        with torch.no_grad():
+            net(batch if again else batch.flip(1)).argmax(1).sum().item()
+        loss.backward()
+
+    assert facts(lambda: train(True))["again"]
+    assert "again" not in facts(lambda: train(False))
+
+
+def test_a_pass_after_an_update_is_not_the_same() -> None:
+    for make in (
+        lambda some: torch.optim.SGD(some, lr=0.1),
+        lambda some: torch.optim.Adam(some, lr=0.1, fused=True),
+    ):
+        net = model()
+        optimizer = make(net.parameters())
+
+        def train(net=net, optimizer=optimizer) -> None:
+            batch = torch.randn(16, 8)
+            net(batch).square().mean().backward()
+            optimizer.step()
+            net(batch).sum().item()
+
+        assert facts(train) == {}
+
+
+def test_what_draws_random_numbers_is_never_the_same() -> None:
+    batch = torch.randn(16, 8)
+
+    def train() -> None:
+        for _ in range(2):
+            (nn.functional.dropout(batch, 0.5) + torch.randn(16, 8)).sum().item()
+
+    assert facts(train) == {}
+
+
+def test_what_was_written_to_is_new() -> None:
+    batch = torch.randn(16, 8)
+
+    def train() -> None:
+        batch.exp().sum().item()
+        batch[0] = 3
+        batch.exp().sum().item()
+        batch.add_(1)
+
+    assert facts(train) == {}
+
+
+def test_constants_that_each_step_makes_again_are_told() -> None:
+    table, data = torch.randn(64, 64), torch.randn(64, 64)
+
+    def train() -> None:
+        chosen = data[torch.randperm(64)]
+        (table @ table.T @ chosen).sum().item()
+
+    assert "matmul" in facts(train)["before"] or "__matmul__" in facts(train)["before"]
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_results_that_nothing_uses_are_told(used: bool) -> None:
+    net, kept = model(), []
+
+    def train() -> None:
+        batch = torch.randn(16, 8)
+        extra = torch.cdist(batch, batch)
+        loss = net(batch).square().mean()
+        loss.backward()
+        if used:
+            kept.append(extra)
+
+    assert ("cdist" in facts(train).get("unused", ())) is not used
+
+
+def test_results_that_an_autograd_function_may_use_are_not_told() -> None:
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, value):
+            return 2 * value
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return 2 * gradient
+
+    weight = torch.ones(4, requires_grad=True)
+
+    def train() -> None:
+        Double.apply(weight.exp()).sum().backward()
+
+    assert "unused" not in facts(train)
+
+
+@pytest.mark.parametrize("way", ["join", "slice", "state"])
+def test_a_prefix_that_is_read_again_is_told(way: str) -> None:
+    memory, out = nn.GRU(1, 4, batch_first=True), nn.Linear(4, 1)
+
+    def train() -> None:
+        seen = torch.randn(2, 6, 1)
+        known, state = seen[:, :3], None
+        for at in range(3):
+            if way == "state":
+                states, state = memory(known[:, -1:], state)
+            elif way == "slice":
+                states, _ = memory(seen[:, : 3 + at])
+            else:
+                states, _ = memory(known)
+            known = torch.cat([known, out(states[:, -1:])], dim=1)
+        known.sum().backward()
+
+    assert ("gru" in facts(train).get("longer", ())) is (way != "state")
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_the_order_of_products_is_told_if_another_needs_half(early: bool) -> None:
+    query, key, value = (torch.randn(2, WIDE, 4) for _ in range(3))
+
+    def train() -> None:
+        mixed = query @ (key.mT @ value) if early else (query @ key.mT) @ value
+        mixed.sum().item()
+
+    assert ("order" in facts(train)) is not early
+
+
+def test_a_product_that_something_else_uses_stays() -> None:
+    query, key, value = (torch.randn(2, WIDE, 4) for _ in range(3))
+
+    def train() -> None:
+        scores = query @ key.mT
+        (scores @ value).sum().item()
+        scores.sum().item()
+
+    assert "order" not in facts(train)
+
+
+@pytest.mark.parametrize("length", [10, 32])
+def test_padding_is_told(length: int) -> None:
+    embed = nn.Embedding(50, 8)
+
+    def train() -> None:
+        tokens = torch.zeros(4, 32, dtype=torch.long)
+        tokens[:, :length] = torch.randint(1, 50, (4, length))
+        tokens[:, length - 1] = torch.tensor([1, 2, 3, 4])
+        embed(tokens).exp().sum().backward()
+
+    assert ("padded" in facts(train)) is (length < 32)
+
+
+@pytest.mark.parametrize("zeros", [0.5, 0.99])
+def test_a_factor_that_is_mostly_zeros_is_told(zeros: float) -> None:
+    graph = (torch.rand(128, 128) > zeros).float()
+    net = nn.Linear(8, 8)
+
+    def train() -> None:
+        (graph @ net(torch.randn(128, 8))).sum().backward()
+
+    assert ("zeros" in facts(train)) is (zeros > 0.9)
+
+
+def test_one_step_tells_nothing_and_the_program_sees_no_mode() -> None:
+    batch = torch.randn(8, 8)
+    assert facts(lambda: (batch.exp(), batch.exp()), steps=1) == {}
+    depth = torch._C._len_torch_function_stack()
+    values = Values()
+    with pytest.raises(RuntimeError, match="shapes"), values.step():
+        batch @ torch.randn(3, 3)
+    assert torch._C._len_torch_function_stack() == depth
+
+
+def test_a_mode_of_the_program_stays_where_it_is() -> None:
+    values = Values()
+    device = torch.device("meta")
+    context = values.step()
+    context.__enter__()
+    device.__enter__()
+    context.__exit__(None, None, None)
+    assert torch.empty(2).device.type == "meta"
+    device.__exit__(None, None, None)
+    assert torch._C._len_torch_function_stack() == 0
+
+
+PROGRAM = """
+import sys, torch, stepscope as ss
+torch.set_num_threads(1)
+net, data = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.Linear(512, 8)), torch.randn(4096, 64)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+with ss.Run(sys.argv[1], hooks=[ss.ProfilerHook(save_steps=12, analyse=False)]) as run:
+    for step in run.steps(range(12)):
+        chosen = data[torch.randperm(4096)[:1024]]
+        optimizer.zero_grad()
+        loss = net(chosen).square().mean()
+        if sys.argv[2] == "twice":
+            with torch.no_grad():
+                hits = net(chosen).argmax(1)
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("way", ["twice", "once"])
+def test_a_capture_lets_advice_name_both_lines(tmp_path: Path, way: str) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(PROGRAM)
+    subprocess.run([sys.executable, script, tmp_path / "run", way], check=True, capture_output=True)
+    (profile,) = (tmp_path / "run").rglob("*.pt.trace.json.gz")
+    trace = load_trace(profile)
+    assert list(trace.steps.number) == [5, 6, 7]
+    found = [one for one in advise(Facts(trace)).findings if one.rule == "called-again"]
+    assert len(found) == (way == "twice")
+    for one in found:
+        assert one.place["line"] == 13
+        assert one.evidence["other"].endswith("train.py:10 <module>")
