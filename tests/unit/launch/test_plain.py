@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 from types import SimpleNamespace
 
@@ -226,6 +227,43 @@ def test_bars_that_a_program_draws_itself_are_passed_on(looks):
     sitecustomize.sys.stdout.write("epoch 2 loss 0.4")
     assert passed[-1] == "epoch 1 loss 0.5"
     assert "write" not in vars(sitecustomize.sys.stdout)
+
+
+def test_what_is_logged_is_taken_from_the_call_and_not_from_the_streams(looks, monkeypatch):
+    made, passed, _ = looks
+    monkeypatch.setattr(logging.Logger, "handle", logging.Logger.handle)
+    made.logged(logging)
+    log = logging.Logger("train")
+    handler = logging.StreamHandler(sitecustomize.sys.stderr)
+    handler.setFormatter(logging.Formatter("12:30 | %(levelname)s | %(message)s"))
+    log.addHandler(handler)
+    for epoch in range(3):
+        log.info("epoch %d loss 0.%d", epoch, epoch)
+    log.info("epoch 3", extra={"loss": 0.5})
+    assert passed == ["epoch 0 loss 0.0", "epoch 1 loss 0.1", "epoch 2 loss 0.2", "epoch 3\nloss=0.5"]
+    assert sitecustomize.sys.stderr.getvalue().count("INFO") == 4
+
+
+def test_a_message_that_does_not_fit_its_arguments_does_not_end_the_program(looks, monkeypatch):
+    made, passed, _ = looks
+    monkeypatch.setattr(logging.Logger, "handle", logging.Logger.handle)
+    made.logged(logging)
+    logging.Logger("train").info("epoch %d loss %f", 3)
+    assert passed == []
+
+
+def test_an_exception_of_print_leaves_the_streams_watched(looks, monkeypatch):
+    made, passed, _ = looks
+
+    def broken(*values, **options):
+        raise BrokenPipeError
+
+    made.replace(broken)
+    with pytest.raises(BrokenPipeError):
+        made.print("epoch 0 loss 0.5")
+    for n in range(3):
+        sitecustomize.sys.stdout.write(f"epoch {n} loss 0.{n}\n")
+    assert len(passed) == 3
 
 
 def test_the_values_on_a_bar_are_numbered_by_its_batches(told, run):

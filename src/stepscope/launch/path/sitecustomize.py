@@ -171,11 +171,21 @@ class _Lines:
         rest, skipped = 0.0, 0
         prints = False
 
+        def aside(call: Callable[..., None], *arguments: Any) -> None:
+            nonlocal prints
+            before, prints = prints, True
+            try:
+                call(*arguments)
+            finally:
+                prints = before
+
         def print(*values: Any, **options: Any) -> None:  # noqa: A001  replaces the function of this name
             nonlocal skipped, prints
-            prints = True
-            call(*values, **options)
-            prints = False
+            before, prints = prints, True
+            try:
+                call(*values, **options)
+            finally:
+                prints = before
             if now() < rest:
                 skipped += 1
             else:
@@ -226,7 +236,7 @@ class _Lines:
             nonlocal call
             call = by
 
-        self.pause, self.replace = pause, replace
+        self.pause, self.replace, self.aside = pause, replace, aside
         self.rest: Callable[[], float] = lambda: rest
         self.skipped: Callable[[], int] = lambda: skipped
         for name in ("__name__", "__qualname__", "__doc__", "__module__"):
@@ -314,17 +324,24 @@ class _Lines:
         return take
 
     def logged(self, module: ModuleType) -> None:
-        """Also look at what is logged.
+        """Also look at what is logged, in the call: what the handlers write of it tells nothing more.
 
         Args:
             module: ``logging``.
         """
         handle = module.Logger.handle
+        usual = {*vars(module.makeLogRecord({})), "message", "asctime"}
 
         def handled(logger: Any, record: Any) -> None:
-            handle(logger, record)
-            if self._now() >= self.rest() and record.levelno >= module.INFO:
-                self._look((record.getMessage(),))
+            self.aside(handle, logger, record)
+            if self._now() < self.rest() or record.levelno < module.INFO:
+                return
+            try:
+                text = record.getMessage()
+            except Exception:  # noqa: BLE001  arguments that do not fit, which the handlers have reported
+                return
+            extra = [f"{name}={value}" for name, value in vars(record).items() if name not in usual]
+            self._look((text if not extra else f"{text}\n{', '.join(extra)}",))
 
         handled.__wrapped__ = handle  # type: ignore[attr-defined]
         module.Logger.handle = handled
