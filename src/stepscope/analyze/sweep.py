@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.rank_test import LEVEL
+from stepscope.analyze.judgement import welch_margin
 from stepscope.names.settings import is_seed
 
 LEAST_RUNS = 8
@@ -151,39 +151,9 @@ def ranked(
 
 
 def apart(a: Configuration, b: Configuration) -> bool:
-    """Return whether two means differ beyond the chance between runs; of two single runs nothing tells.
-
-    The page asks the same between the groups that it compares (``web/src/series/sides.ts``).
-    """
-    spread_a = b.spread if a.spread is None else a.spread
-    spread_b = spread_a if b.spread is None else b.spread
-    if spread_a is None or spread_b is None or a.mean is None or b.mean is None:
-        return False
-    parts = spread_a**2 / len(a.values), spread_b**2 / len(b.values)
-    if not sum(parts):
-        return a.mean != b.mean
-    if a.spread is None or b.spread is None:
-        free = float(max(len(a.values), len(b.values)) - 1)
-    else:
-        free = sum(parts) ** 2 / sum(
-            part**2 / (len(one.values) - 1) for part, one in zip(parts, (a, b), strict=True)
-        )
-    return student_p(abs(a.mean - b.mean) / sum(parts) ** 0.5, free) < LEVEL
-
-
-def student_p(size: float, free: float) -> float:
-    """Return the share of Student's distribution beyond a size on both sides.
-
-    The integral is taken over the angle whose tangent is t / √free, by trapezia: correct to 1e-4.
-
-    Args:
-        size: t, at least 0.
-        free: Degrees of freedom, at least 1.
-    """
-    angle = np.linspace(0.0, np.pi / 2, 4001)
-    weight = np.cos(angle) ** (free - 1)
-    area = np.concatenate(([0.0], np.cumsum((weight[1:] + weight[:-1]) / 2)))
-    return float(1 - np.interp(np.arctan(size / free**0.5), angle, area) / area[-1])
+    """Return whether two means differ beyond the chance between runs; of two single runs nothing tells."""
+    margin = welch_margin(a.values, b.values)
+    return margin is not None and abs(float(np.mean(a.values)) - float(np.mean(b.values))) > margin
 
 
 def standing(rows: Sequence[Configuration], names: Sequence[str], lower: bool | None) -> str:

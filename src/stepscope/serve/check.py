@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 import msgspec
 import numpy as np
 
+from stepscope.analyze.judgement import Curve, judge_runs, last_half
 from stepscope.analyze.rank_test import LEAST_RATIO
-from stepscope.analyze.regression import ALARM, Regression, regression, undisturbed
+from stepscope.analyze.regression import ALARM, Regression, regression
 from stepscope.errors import (
     NoEventFilesError,
     UnknownRunError,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from stepscope.names.telling import Chart
     from stepscope.store import StoredRun
 
-FORMAT = 1
+FORMAT = 2
 """Of a baseline's file."""
 MOST_BYTES = 64 << 20
 """Of a baseline's file that is read."""
@@ -46,9 +47,9 @@ Kind = Literal["end", "findings", "expect", "steps", "throughput", "memory", "me
 KINDS: tuple[Kind, ...] = get_args(Kind)
 MEASURED = {
     "steps": "of a step without disturbance",
-    "throughput": "over all steps",
+    "throughput": "over the last half of the steps",
     "memory": "at its peak",
-    "metric": "at the end",
+    "metric": "over the last half of the steps",
 }
 """The part of a run that its value is of, by the kind of a check."""
 RECORDED_BY = {
@@ -73,7 +74,7 @@ class Fact(msgspec.Struct, frozen=True):
         tag: The series that it comes from.
         unit: ``ms bytes`` or a name for what is counted; empty for a plain number.
         larger_is_worse: Which end is worse.
-        step: The step that it is of; None if it is of all.
+        steps: The first and last step of the run's metric; None of other kinds.
     """
 
     kind: Kind
@@ -81,7 +82,7 @@ class Fact(msgspec.Struct, frozen=True):
     value: float
     unit: str = ""
     larger_is_worse: bool = True
-    step: int | None = None
+    steps: tuple[int, int] | None = None
 
 
 class RunFacts(msgspec.Struct, frozen=True):
@@ -125,6 +126,7 @@ class Check:
     Attributes:
         subject: The tag, rule, condition or operation; empty if there is one subject only.
         text: The result in a sentence.
+        verdict: The verdict on the values of both sides, as Compare has it; a failure takes more.
         missing: What a verdict would take; empty if there is one.
         before: Values of the baseline's runs, if the check compares values.
         after: Values of the candidate's.
@@ -135,6 +137,7 @@ class Check:
     status: Status
     text: str
     missing: str = ""
+    verdict: str = ""
     before: tuple[float, ...] = ()
     after: tuple[float, ...] = ()
     result: Regression | None = None
@@ -273,20 +276,22 @@ def run_facts(desk: Desk, run: StoredRun, charts: Sequence[Chart], metric: str) 
 def _facts(run: StoredRun, charts: Sequence[Chart], metric: str) -> Iterator[Fact]:
     timed = next(timed_of(run), None)
     if timed is not None:
-        yield Fact("steps", timed.name, undisturbed(timed.ms), "ms")
-        yield Fact("throughput", "steps", 1e3 / float(timed.ms.mean()), "per second", larger_is_worse=False)
+        times = Curve(timed.step, timed.ms)
+        yield Fact("steps", timed.name, last_half(times, times=True)[0], "ms")
+        yield Fact("throughput", "steps", 1e3 / last_half(times)[0], "per second", larger_is_worse=False)
     own = tags_of(run)
     for chart in charts:
         for tag in [line.tag for line in chart.lines if line.tag in own and chart.tier == "running"]:
-            _, value = points_of(run.find(tag))
-            value = value[np.isfinite(value)]
+            step, value = points_of(run.find(tag))
+            good = np.isfinite(value)
+            step, value = step[good], value[good]
             if not len(value):
                 continue
             unit = chart.unit or ""
             if chart.role == "memory":
                 yield Fact("memory", tag, float(value.max()), unit)
             elif chart.role == "throughput" and not tag.startswith("speed/steps"):
-                yield Fact("throughput", tag, float(value.mean()), unit, larger_is_worse=False)
+                yield Fact("throughput", tag, last_half(Curve(step, value))[0], unit, larger_is_worse=False)
     tag = metric or judged_by(charts)
     if tag not in own:
         return
@@ -301,7 +306,8 @@ def _facts(run: StoredRun, charts: Sequence[Chart], metric: str) -> Iterator[Fac
             )
         return
     if len(value):
-        yield Fact("metric", tag, float(value[-1]), "", lower, int(step[-1]))
+        mean, ends = last_half(Curve(step, value))
+        yield Fact("metric", tag, mean, "", lower, ends)
 
 
 def profile_facts(desk: Desk, runs: Sequence[StoredRun]) -> ProfileFacts | None:
@@ -422,40 +428,37 @@ def _by_tag(kind: Kind, side: Side) -> dict[str, list[Fact]]:
 
 def _value(kind: Kind, tag: str, a: Sequence[Fact], b: Sequence[Fact]) -> Check:
     before, after = (tuple(fact.value for fact in side) for side in (a, b))
-    steps = [sorted({fact.step for fact in side if fact.step is not None}) for side in (a, b)]
+    steps = [sorted({fact.steps for fact in side if fact.steps is not None}) for side in (a, b)]
     counts = f"{len(a)} and {len(b)} runs"
     if steps[0] != steps[1]:
-        ends = " and ".join(", ".join(f"{step:,}" for step in side[:4]) for side in steps)
-        text = f"{tag}: the sides end at different steps, {ends}"
+        ends = " and ".join(", ".join(f"{first:,} to {last:,}" for first, last in side[:4]) for side in steps)
+        text = f"{tag}: the sides recorded different steps, {ends}"
         missing = "runs of equal length, or --expect 'at(STEP, TAG) < …'"
-        return Check(kind, tag, "cannot tell", text, missing, before, after)
-    if not all(map(math.isfinite, before + after)):
-        bad = not all(map(math.isfinite, after))
-        status: Status = "failed" if bad and all(map(math.isfinite, before)) else "cannot tell"
+        return Check(kind, tag, "cannot tell", text, missing, "", before, after)
+    worse, disturbed = b[0].larger_is_worse, kind in DISTURBED
+    finite = [[value for value in side if math.isfinite(value)] for side in (before, after)]
+    bad = [len(side) - len(good) for side, good in zip((before, after), finite, strict=True)]
+    judged = judge_runs(*finite, bad=bad, lower=worse, disturbed=disturbed)
+    if any(bad):
+        status: Status = {"worse": "failed", "better": "passed"}.get(judged.verdict, "cannot tell")  # type: ignore[assignment]
         text = f"{tag}: not a finite number {MEASURED[kind]}"
-        missing = "" if status == "failed" else "finite values of the baseline"
-        return Check(kind, tag, status, text, missing, before, after)
-    change = regression(
-        before,
-        after,
-        larger_is_worse=b[0].larger_is_worse,
-        disturbed=kind in DISTURBED,
-    )
-    shown_a, shown_b = (_shown(value, b[0].unit) for value in (change.a, change.b))
+        missing = "finite values of both sides" if status == "cannot tell" else ""
+        return Check(kind, tag, status, text, missing, judged.word, before, after)
+    change = regression(before, after, larger_is_worse=worse, disturbed=disturbed)
+    shown_a, shown_b = (_shown(side.mean or 0.0, b[0].unit) for side in (judged.a, judged.b))
     sure = f", p = {change.p_value:.2g}" if change.p_value is not None else ""
     text = f"{tag}: {shown_a} before, {shown_b} after, {MEASURED[kind]} ({counts}{sure})"
-    if change.verdict == "worse":
-        return Check(
-            kind, tag, "failed", f"{text}: {share(change.change_ratio)} worse", "", before, after, change
-        )
-    if change.verdict == "not worse":
+    status, missing = "cannot tell", change.missing or "more runs of each side"
+    if change.verdict == "worse" and judged.verdict == "worse":
+        status, missing, text = "failed", "", f"{text}: {share(change.change_ratio)} worse"
+    elif change.verdict == "not worse":
         bound = (
             "all runs are equal"
             if change.p_value is None
             else f"at most {share(max(change.high_ratio or 0.0, 0.0))} worse"
         )
-        return Check(kind, tag, "passed", f"{text}: {bound}", "", before, after, change)
-    return Check(kind, tag, "cannot tell", text, change.missing, before, after, change)
+        status, missing, text = "passed", "", f"{text}: {bound}"
+    return Check(kind, tag, status, text, missing, judged.word, before, after, change)
 
 
 def _shown(value: float, unit: str) -> str:

@@ -49,11 +49,11 @@ LARGEST = (1 << 63) - 1
 NUMBERS = r"^-?[0-9]+(,-?[0-9]+)*$"
 MODULES = (
     "endpoints", "metrics", "findings", "changes", "captures", "annotations", "ranks", "points", "values",
-    "records.answers", "records.curves", "records.embeddings", "records.gradients", "records.tables",
-    "profiles.find", "profiles.summary", "profiles.outline", "profiles.draw", "profiles.levels",
-    "profiles.event", "profiles.range", "profiles.spans", "profiles.tree", "profiles.kernels",
-    "profiles.memory", "profiles.work", "profiles.waits", "profiles.compare", "profiles.history",
-    "profiles.job", "questions.asked", "questions.sweep",
+    "compare", "records.answers", "records.curves", "records.embeddings", "records.gradients",
+    "records.tables", "profiles.find", "profiles.summary", "profiles.outline", "profiles.draw",
+    "profiles.levels", "profiles.event", "profiles.range", "profiles.spans", "profiles.tree",
+    "profiles.kernels", "profiles.memory", "profiles.work", "profiles.waits", "profiles.compare",
+    "profiles.history", "profiles.job", "questions.asked", "questions.sweep",
 )  # fmt: skip
 """Modules with addresses. One is imported only when an address is not in those before it."""
 ROUTES: dict[str, Route] = {}

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from stepscope.analyze.importance import SettingGroup, importances
-from stepscope.analyze.sweep import configurations, ranked, standing, student_p
+from stepscope.analyze.judgement import student_quantile
+from stepscope.analyze.sweep import configurations, ranked, standing
 
 NAN = math.nan
 RATES = [1e-4, 3e-4, 1e-3, 3e-3]
@@ -129,8 +130,7 @@ def test_the_best_configuration(
 
 @pytest.mark.parametrize(("size", "free"), [(12.706, 1), (4.3027, 2), (2.2281, 10), (1.984, 100)])
 def test_student(size: float, free: float) -> None:
-    assert student_p(size, free) == pytest.approx(0.05, abs=2e-4)
-    assert student_p(0.0, free) == pytest.approx(1)
+    assert student_quantile(free) == pytest.approx(size, rel=1e-3)
 
 
 def swept(random: np.random.Generator, *, acts: bool) -> tuple[list[dict[str, Any]], list[float]]:

@@ -226,7 +226,7 @@ def test_a_file_of_a_baseline_says_the_same(tmp_path: Path) -> None:
     ("content", "told"),
     [
         ('{"format": 1, "runs": 3}', "not a baseline"),
-        ('{"format": 7, "place": "a", "runs": []}', "a baseline of format 7: expected 1"),
+        ('{"format": 7, "place": "a", "runs": []}', "a baseline of format 7: expected 2"),
     ],
 )
 def test_a_damaged_or_newer_file_is_refused(content, told, tmp_path: Path) -> None:

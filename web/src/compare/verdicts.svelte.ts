@@ -1,65 +1,129 @@
-/** The verdict on each metric that both sides have, found once for all that shows it. */
-import { SIDES } from "../runs/sides";
-import { sideLine, tracksOf, type SideLine, type Track } from "../runs/sidelines";
-import { keyCharts } from "../series/pick";
-import type { Delta } from "../series/sides";
+/** The verdicts of the server on the metrics of both sides, for all that shows them. */
+import { tracksOf, type Track } from "../runs/sidelines";
+import type { Chart, Comparison, CompareRequest, Compared, Judgement } from "../server/api";
+import { Asking } from "../server/asking";
+import { messageOf, sent } from "../server/client";
+import { isOwn } from "../series/own";
+import { keyCharts, rankingChart } from "../series/pick";
 import { app } from "../state/app.svelte";
 import { compare } from "../state/compare.svelte";
-import { figures } from "../state/figures.svelte";
-import { byChance, judge, judgedAs, sharedOf, type Judgement } from "./lead";
-import { areSeeds } from "./seeds";
 
-/** Series that are looked at, those that say most first. */
+const REST_MS = 3_000;
+/** Series of which the largest difference is sought, those that say most first. */
 const MOST = 40;
 /** The section of what Stepscope says of itself, which is no result. */
 export const OWN = "stepscope";
 
-const familyOf = (run: string): string => app.catalog.runs.get(run)?.base ?? run;
+const trackId = ({ chart, split }: Compared): string => JSON.stringify([chart, split]);
+const sidesOf = ({ a, b }: Pick<CompareRequest, "a" | "b">): string => JSON.stringify([a, b]);
+
+/** One question about both sides; its last answer stands while another one about the same sides is awaited. */
+class Question {
+  #held = $state.raw<{ sides: string; answer: Comparison } | null>(null);
+  failure = $state("");
+  #current = "";
+  readonly #asking = new Asking(REST_MS, (question) => this.#look(question));
+
+  want(body: CompareRequest, points: number): () => void {
+    this.#current = JSON.stringify(body);
+    return this.#asking.want(this.#current, points);
+  }
+
+  of(sides: string): Comparison | null {
+    return this.#held?.sides === sides ? this.#held.answer : null;
+  }
+
+  async #look(question: string): Promise<void> {
+    try {
+      const body = JSON.parse(question) as CompareRequest;
+      const answer = await sent<Comparison>("compare", body);
+      if (question !== this.#current) return;
+      this.#held = { sides: sidesOf(body), answer };
+      this.failure = "";
+    } catch (error) {
+      if (question === this.#current) this.failure = messageOf(error);
+      throw error;
+    }
+  }
+}
 
 class Verdicts {
+  readonly #leading = new Question();
+  readonly #further = new Question();
+  /** Charts that a part of the page shows. */
+  #shown = $state.raw<readonly Chart[]>([]);
+  /** The chart by which runs are ranked. */
+  readonly metric = $derived(app.metric ?? rankingChart(app.catalog.charts));
   readonly tracks = $derived(
     tracksOf(
-      keyCharts(app.catalog.charts, MOST).filter((chart) => chart.section !== OWN),
+      [...new Set([...(this.metric ? [this.metric] : []), ...keyCharts(app.catalog.charts, MOST)])].filter(
+        (chart) => chart.section !== OWN,
+      ),
       compare.A,
       compare.B,
     ).filter(({ a, b }) => a.length && b.length),
   );
   readonly charts = $derived([...new Set(this.tracks.map(({ chart }) => chart))]);
-  /** Where one side is far behind, what both have is asked for by itself: of few places of all steps nothing is told. */
-  readonly shared = $derived(
-    sharedOf(SIDES.map((side) => Math.max(0, ...compare.side(side).map((run) => run.main.step ?? 0)))),
+  readonly #names = $derived({
+    a: compare.A.map(({ name }) => name),
+    b: compare.B.map(({ name }) => name),
+  });
+  /** null: it is awaited. */
+  readonly answer = $derived(this.#leading.of(sidesOf(this.#names)));
+  readonly #rows = $derived(
+    new Map(
+      [...(this.#further.of(sidesOf(this.#names))?.rows ?? []), ...(this.answer?.rows ?? [])].map((row) => [
+        trackId(row),
+        row.judgement,
+      ]),
+    ),
   );
-  readonly sides = $derived(
-    this.tracks.map((track) => ({ track, ...this.#sides(track, this.shared, "shared") })),
-  );
-  /** Whether both sides are one configuration with other seeds. */
-  readonly seeds = $derived(areSeeds(compare.runs.map(({ main }) => main)));
-  readonly judged = $derived(
-    new Map(this.sides.map(({ track, a, b }) => [track.id, this.#judge(track, a, b)])),
+  /** The differences that lead, the largest first. */
+  readonly leads = $derived(
+    (this.answer?.leads ?? []).flatMap((place) => {
+      const row = this.answer!.rows[place]!;
+      const track = this.tracks.find(({ id }) => id === trackId(row));
+      return track ? [{ track, judged: row.judgement }] : [];
+    }),
   );
 
-  #judge(track: Track, a: SideLine | null, b: SideLine | null): Judgement | null {
-    const judged = judge(track, a, b);
-    return judged && this.seeds ? byChance(track, judged) : judged;
+  get failure(): string {
+    return this.#leading.failure;
   }
 
-  #sides(track: Track, upTo: number | null, reader: "shared" | "upto") {
-    const of = (lines: Track["a"]): SideLine | null =>
-      sideLine(figures.lines(track.chart.id, lines, upTo, reader), familyOf);
-    return { a: of(track.a), b: of(track.b) };
+  /** Asks; returns what ends it. */
+  want(): () => void {
+    const further = this.#shown.filter((chart) => !this.charts.includes(chart));
+    const points = compare.runs.reduce((sum, { main }) => sum + main.points, 0);
+    const released = [
+      ...(this.charts.length ? [this.#leading.want(this.#body(this.charts, this.metric), points)] : []),
+      ...(further.length ? [this.#further.want(this.#body(further), points)] : []),
+    ];
+    return () => released.forEach((release) => release());
   }
 
-  /** The verdict on a metric; of one that does not lead from the lines at hand, or all that is known of it. */
-  of(track: Track, at?: { a: SideLine | null; b: SideLine | null }): Judgement | null {
-    const known = this.judged.get(track.id);
-    if (known !== undefined) return known;
-    const { a, b } = at ?? this.#sides(track, null, "upto");
-    return this.#judge(track, a, b);
+  /** Has charts judged while a part of the page shows them. */
+  show(charts: readonly Chart[]): () => void {
+    this.#shown = charts;
+    return () => (this.#shown = []);
   }
 
-  /** A difference as it is read somewhere, with the verdict on its metric. */
-  on(track: Track, delta: Delta | null, at?: { a: SideLine | null; b: SideLine | null }): Delta | null {
-    return delta && judgedAs(delta, this.of(track, at));
+  #body(charts: readonly Chart[], metric?: Chart): CompareRequest {
+    return {
+      ...this.#names,
+      charts: charts.filter((chart) => !isOwn(chart)).map(({ id }) => id),
+      own: charts.filter(isOwn).map(({ id, lines, lower_is_better }) => ({
+        id,
+        lines: lines.map(({ tag, expression = false }) => ({ tag, expression })),
+        lower_is_better,
+      })),
+      metric: metric?.id ?? "",
+    };
+  }
+
+  /** null: a side does not have the metric, or the verdict is awaited. */
+  of(track: Track): Judgement | null {
+    return this.#rows.get(track.id) ?? null;
   }
 }
 

@@ -1,27 +1,12 @@
 /** How the comparison of two figures reads. */
 import { changeOf, figure } from "../format/number";
-import type { Delta, Verdict } from "../series/sides";
+import type { Verdict } from "../server/api";
 import type { Tone } from "../runs/state";
 
-const WORDS: Record<Verdict, string> = {
-  better: "better",
-  worse: "worse",
-  same: "the same",
-  noise: "within the runs' spread",
-  unknown: "too few values to tell",
-  changed: "",
-};
 /** Only what lies beyond the spread has a colour. */
 const TONES: Partial<Record<Verdict, Tone>> = { better: "ok", worse: "bad" };
 
-/** How a difference reads, and the colour of that. */
-export function verdictOf({ verdict, of }: Delta): { word: string; tone: Tone } {
-  const noise = { runs: WORDS.noise, steps: "within the steps' noise", seeds: "may be chance between seeds" };
-  return {
-    word: verdict === "noise" ? noise[of ?? "runs"] : WORDS[verdict],
-    tone: TONES[verdict] ?? "",
-  };
-}
+export const toneOf = (verdict: Verdict | undefined): Tone => (verdict && TONES[verdict]) ?? "";
 
 /** From here on how many times as much reads better than how many percent. */
 const TWICE = 2;

@@ -5,7 +5,6 @@ import { configBrief, configText, countOf, differenceText, differences, flatten 
 import { facts } from "./facts";
 import { chartOf, runOf } from "./fixtures";
 import { order } from "./order";
-import { areSeeds } from "../compare/seeds";
 import { repeated } from "./configurations";
 import { firstCharts, keyCharts, rankingChart } from "../series/pick";
 import { parseFilter, sectionsOf } from "../scalars/sections";
@@ -97,11 +96,6 @@ describe("config", () => {
     expect(repeated([seeded(1, 0), seeded(1, 1)])).toBe(false); // one configuration is no sweep
     expect(repeated([seeded(1, 0), seeded(1, 1), seeded(2, 0), seeded(3, 0)])).toBe(false);
     expect(repeated([run({}), run({}), run({})])).toBe(false);
-    expect(areSeeds([seeded(1, 0), seeded(1, 1)])).toBe(true);
-    expect(areSeeds([seeded(1, 0), seeded(2, 1)])).toBe(false);
-    expect(areSeeds([seeded(1, 0), seeded(1, 0)])).toBe(false); // what differs is no chance between seeds
-    expect(areSeeds([run({ opt: { seed: 1 } }), run({ opt: { seed: 2 } })])).toBe(true);
-    expect(areSeeds([run({}), run({})])).toBe(false);
   });
   it("counts runs without the key, and ignores runs without any config", () => {
     const [only] = differences([{ a: 1 }, { a: 2 }, { b: 1 }, {}]).filter(({ key }) => key === "a");

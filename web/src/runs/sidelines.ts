@@ -5,7 +5,7 @@
  */
 import type { Chart, Split } from "../server/api";
 import { linesOf, type Family, type LineOf } from "./catalog";
-import { groupOf, noiseAt, type Group } from "../series/sides";
+import { groupOf, type Group } from "../series/sides";
 import { lowerBound, type DrawLine } from "../series/shape";
 
 /** One series compared: a chart, or its part of one split. */
@@ -176,12 +176,11 @@ export function valueAt(x: ArrayLike<number>, y: ArrayLike<number>, at: number):
 /** The runs of a side at one x; none where it has no value there. */
 export function groupAt(side: SideLine | null, x: number): Group {
   const mean = side ? valueAt(side.x, side.mean, x) : NaN;
-  if (!side || !Number.isFinite(mean)) return { mean: NaN, spread: null, noise: null, count: 0, bad: 0 };
+  if (!side || !Number.isFinite(mean)) return { mean: NaN, spread: null, count: 0, bad: 0 };
   const spread = valueAt(side.x, side.spread, x);
   return {
     mean,
     spread: Number.isFinite(spread) ? spread : null,
-    noise: side.runs === 1 ? noiseAt(side.x, side.mean, x) : null,
     count: Math.max(1, Math.floor(valueAt(side.x, side.count, x))),
     bad: 0,
   };

@@ -64,7 +64,7 @@ describe("side line", () => {
     expect([...side.mean]).toEqual([2, 3, 1]);
     expect([...side.low, ...side.high]).toEqual([1, 1, 1, 3, 5, 1]);
     expect([...side.count]).toEqual([2, 2, 1]);
-    expect(groupAt(side, 1)).toEqual({ mean: 3, spread: Math.sqrt(8), noise: null, count: 2, bad: 0 });
+    expect(groupAt(side, 1)).toEqual({ mean: 3, spread: Math.sqrt(8), count: 2, bad: 0 });
   });
   it("between its points a line is straight, beyond them it has no value", () => {
     const side = sideLine([lineOf("a", [0, 10], [0, 10]), lineOf("b", [5, 15], [0, 0])], same)!;
@@ -142,8 +142,8 @@ describe("both sides", () => {
     const later = sideLine([lineOf("c", [11, 20], [1, 1])], same)!;
     expect(overlapOf(a, later)).toBeNull();
     expect(between(a, later).x).toEqual([]);
-    expect(groupAt(a, 5)).toEqual({ mean: 5, spread: null, noise: null, count: 1, bad: 0 });
-    expect(groupAt(later, 5)).toEqual({ mean: NaN, spread: null, noise: null, count: 0, bad: 0 });
+    expect(groupAt(a, 5)).toEqual({ mean: 5, spread: null, count: 1, bad: 0 });
+    expect(groupAt(later, 5)).toEqual({ mean: NaN, spread: null, count: 0, bad: 0 });
     expect(groupAt(null, 5).count).toBe(0);
   });
   it("the band between has both values at every place of either", () => {

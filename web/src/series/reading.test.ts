@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { lineOf } from "../runs/fixtures";
 import { newest, readingOf, recordedAt } from "./reading";
-import { deltaOf, groupOf, noiseAt, studentQuantile } from "./sides";
+import { differenceOf, groupOf } from "./sides";
 
 const last = (value: number | "NaN") => ({ step: 3, wall: 0, value });
 
@@ -53,144 +53,16 @@ describe("groups", () => {
     expect(groupOf([1, 3, null, NaN])).toEqual({
       mean: 2,
       spread: Math.SQRT2,
-      noise: null,
       count: 2,
       bad: 1,
     });
-    expect(groupOf([4])).toEqual({ mean: 4, spread: null, noise: null, count: 1, bad: 0 });
+    expect(groupOf([4])).toEqual({ mean: 4, spread: null, count: 1, bad: 0 });
     expect(groupOf([]).count).toBe(0);
   });
-  it("one run a side is judged by the noise of its steps, and not at all where that is not known", () => {
-    expect(deltaOf(groupOf([2], 0.1), groupOf([1], 0.1), true)).toEqual({
-      difference: -1,
-      ratio: -0.5,
-      error: Math.hypot(0.1, 0.1),
-      margin: 2 * Math.hypot(0.1, 0.1),
-      of: "steps",
-      verdict: "better",
-    });
-    expect(deltaOf(groupOf([2], 0.1), groupOf([1], 0.1), false)!.verdict).toBe("worse");
-    expect(deltaOf(groupOf([2], 0.5), groupOf([1], 0.5), true)!.verdict).toBe("noise");
-    expect(deltaOf(groupOf([2], 0.5), groupOf([1], 0.5), null)!.verdict).toBe("noise");
-    expect(deltaOf(groupOf([2], 0.1), groupOf([1], 0.1), null)!.verdict).toBe("changed");
-    expect(deltaOf(groupOf([2]), groupOf([1]), true)).toMatchObject({
-      error: null,
-      of: null,
-      verdict: "unknown",
-    });
-    expect(deltaOf(groupOf([2]), groupOf([1]), null)!.verdict).toBe("changed");
-    expect(deltaOf(groupOf([2]), groupOf([2]), true)!.verdict).toBe("same");
-  });
-  it("a run beside several is taken to be spread as they are", () => {
-    expect(deltaOf(groupOf([1, 1.2, 0.8]), groupOf([1.3], 0), true)).toMatchObject({
-      of: "runs",
-      verdict: "noise",
-    });
-    expect(deltaOf(groupOf([2], 0), groupOf([1, 1.2, 0.8]), true)!.verdict).toBe("better");
-  });
-  it("less than Welch's margin is the spread of the runs", () => {
-    expect(deltaOf(groupOf([1, 3]), groupOf([2, 4]), true)!.verdict).toBe("noise");
-    expect(deltaOf(groupOf([1, 1.01, 0.99]), groupOf([2, 2.01, 1.99]), true)!.verdict).toBe("worse");
-  });
-  it.each([
-    [1, 12.706],
-    [2, 4.303],
-    [3.5, 2.9401],
-    [10, 2.228],
-    [100, 1.984],
-  ])("Student's distribution with %f degrees of freedom has 5 %% beyond %f", (free, size) => {
-    expect(studentQuantile(free) / size).toBeCloseTo(1, 3);
-  });
-  it("three seeds that differ by 2.2 standard errors are not told apart, ten are", () => {
-    const group = (middle: number, count: number) => ({
-      mean: middle,
-      spread: Math.sqrt(count / 2),
-      noise: null,
-      count,
-      bad: 0,
-    });
-    expect(deltaOf(group(0, 3), group(2.2, 3), true)!.verdict).toBe("noise");
-    expect(deltaOf(group(0, 10), group(2.2, 10), true)!.verdict).toBe("worse");
-    expect(deltaOf(group(1, 3), { ...group(9, 3), spread: 0 }, true)!.margin).toBeCloseTo(
-      4.303 * Math.sqrt(0.5),
-      2,
-    );
-    expect(deltaOf(groupOf([1, 1]), groupOf([2, 2]), true)).toMatchObject({ margin: 0, verdict: "worse" });
-  });
   it("nothing to compare, and no share of zero", () => {
-    expect(deltaOf(groupOf([NaN]), groupOf([1]), true)).toBeNull();
-    expect(deltaOf(groupOf([0]), groupOf([1]), true)!.ratio).toBeNull();
-    expect(deltaOf(groupOf([-2]), groupOf([-1]), true)!.ratio).toBe(0.5);
-  });
-});
-
-describe("the noise of a run", () => {
-  const steps = Float64Array.from({ length: 200 }, (_, at) => 3 * at);
-  const along = (value: (at: number) => number): Float64Array => steps.map((_, at) => value(at));
-  it("is that of its values around their course, whatever the course", () => {
-    let seed = 1;
-    // Twelve uniform numbers have a variance of 1.
-    const uniform = (): number => (seed = (seed * 48271) % 2147483647) / 2147483647;
-    const normal = (): number => Array.from({ length: 12 }, uniform).reduce((sum, one) => sum + one, -6);
-    for (const course of [() => 5, (at: number) => 5 - 0.02 * at, (at: number) => 5 / (1 + at)]) {
-      const found = Array.from(steps, (place) =>
-        noiseAt(
-          steps,
-          along((at) => course(at) + 0.1 * normal()),
-          place,
-        )!,
-      );
-      const mean = found.reduce((sum, one) => sum + one, 0) / found.length;
-      expect(mean).toBeGreaterThan(0.09);
-      expect(mean).toBeLessThan(0.13);
-    }
-  });
-  it("is known of several values of one step, too", () => {
-    const at = Array.from({ length: 12 }, (_, place) => Math.floor(place / 4));
-    expect(
-      noiseAt(
-        at,
-        at.map((_, place) => place % 2),
-        3,
-      ),
-    ).toBeGreaterThan(0.5);
-    expect(
-      noiseAt(
-        at.map(() => 7),
-        at.map(() => 1),
-        7,
-      ),
-    ).toBe(0);
-  });
-  it("is none of what is smooth, and is not known of few values", () => {
-    expect(
-      noiseAt(
-        steps,
-        along((at) => 5 - 0.02 * at),
-        Infinity,
-      ),
-    ).toBeCloseTo(0, 10);
-    expect(noiseAt([0, 1, 2, 3], [1, 2, 1, 2], 3)).toBeNull();
-    expect(noiseAt([], [], 0)).toBeNull();
-    expect(noiseAt([0, 1, 2, 3, 4], [1, NaN, 1, 2, 1], 3)).toBeNull();
-  });
-  it("counts steps that are recorded at any distance, and none that a later attempt went over", () => {
-    expect(noiseAt([0, 1, 10, 11, 50, 90], [0, 0.1, 1, 1.1, 5, 9], Infinity)).toBeCloseTo(0, 10);
-    expect(
-      noiseAt(
-        steps,
-        along((at) => (at < 100 ? 1 : at % 2)),
-        Infinity,
-        100,
-      ),
-    ).toBeCloseTo(0, 10);
-    expect(
-      noiseAt(
-        steps,
-        along((at) => (at < 100 ? 1 : at % 2)),
-        Infinity,
-      ),
-    ).toBeGreaterThan(0.9);
+    expect(differenceOf(groupOf([NaN]), groupOf([1]))).toBeNull();
+    expect(differenceOf(groupOf([0]), groupOf([1]))!.ratio).toBeNull();
+    expect(differenceOf(groupOf([-2]), groupOf([-1]))!.ratio).toBe(0.5);
   });
 });
 

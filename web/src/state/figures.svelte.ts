@@ -1,10 +1,9 @@
 /** Newest, best and stepwise values of series: few buckets of each, fetched with the other series of the page. */
 import { MAX_LINES, type Chart } from "../server/api";
-import { isExact } from "../chart/kinds";
 import { linesOf, type Family, type LineOf } from "../runs/catalog";
 import type { Entry } from "../server/cache";
-import { newest, readingOf, type Reading } from "../series/reading";
-import { groupOf, noiseAt, type Group } from "../series/sides";
+import { readingOf, type Reading } from "../series/reading";
+import { groupOf, type Group } from "../series/sides";
 import { drawLines, type DrawLine } from "../series/shape";
 import type { Track } from "../runs/sidelines";
 import { feed } from "./feed.svelte";
@@ -20,16 +19,10 @@ class Figures {
   /** Keeps the values of some charts up to date; returns what ends it.
    *
    * @param upTo: Points up to this step only; null: all.
-   * @param reader: Who reads up to that step: each may ask for another one.
    */
-  follow(
-    charts: readonly Chart[],
-    families: readonly Family[],
-    upTo: number | null = null,
-    reader: Reader = "upto",
-  ): () => void {
+  follow(charts: readonly Chart[], families: readonly Family[], upTo: number | null = null): () => void {
     const ids = charts.map((chart) => {
-      const id = idOf(chart.id, upTo, reader);
+      const id = idOf(chart.id, upTo);
       const lines = linesOf(chart, families).map(({ run, tag }) => ({ run, tag }));
       this.#followed.set(id, (this.#followed.get(id) ?? 0) + 1);
       if (lines.length)
@@ -70,7 +63,7 @@ class Figures {
     );
   }
 
-  /** Figures of the runs that have lines of a track, and of a run alone how noisy its values are where it is read. */
+  /** Figures of the runs that have lines of a track. */
   group(
     track: Track,
     lines: readonly LineOf[],
@@ -78,29 +71,18 @@ class Figures {
     lower: boolean | null,
     upTo: number | null = null,
   ): Group {
-    const values = this.values(track, lines, reading, lower, upTo);
-    if (values.filter((value) => value !== null).length !== 1) return groupOf(values);
-    const longest = newest(this.lines(track.chart.id, lines, upTo)).sort((a, b) => b.end - a.end)[0];
-    // What is set or counted is exact: where it moves it is not noisy.
-    const noise =
-      longest && (isExact(track.chart) ? 0 : noiseAt(longest.x, longest.raw, Infinity, longest.end));
-    return groupOf(values, noise ?? null);
+    return groupOf(this.values(track, lines, reading, lower, upTo));
   }
 
   /** The points of some lines of a chart, at most 32 of each; none where they have not come. */
-  lines(
-    chart: string,
-    lines: readonly LineOf[],
-    upTo: number | null = null,
-    reader: Reader = "upto",
-  ): DrawLine[] {
-    const found = this.#lines(idOf(chart, upTo, reader));
+  lines(chart: string, lines: readonly LineOf[], upTo: number | null = null): DrawLine[] {
+    const found = this.#lines(idOf(chart, upTo));
     return found ? lines.flatMap((line) => found.get(key(line)) ?? []) : [];
   }
 
   /** Whether the values of a chart have come. */
-  has(chart: string, upTo: number | null = null, reader: Reader = "upto"): boolean {
-    return feed.entries.has(idOf(chart, upTo, reader));
+  has(chart: string, upTo: number | null = null): boolean {
+    return feed.entries.has(idOf(chart, upTo));
   }
 
   #lines(id: string): Map<string, DrawLine[]> | undefined {
@@ -112,11 +94,9 @@ class Figures {
   }
 }
 
-type Reader = "upto" | "shared";
-
 /** Id of the request for the points of a chart, all or up to a step. */
-function idOf(chart: string, upTo: number | null, reader: Reader = "upto"): string {
-  return upTo === null ? `figures:${chart}` : `${reader}:${chart}`;
+function idOf(chart: string, upTo: number | null): string {
+  return upTo === null ? `figures:${chart}` : `upto:${chart}`;
 }
 
 const key = ({ run, tag }: { run: string; tag: string }): string => `${run}\n${tag}`;
