@@ -1,5 +1,6 @@
 /** Hands a profile to Perfetto's page in a frame, as its protocol wants it: PING until PONG, then the trace. */
 import { READING_MS, Refused, ask } from "../server/client";
+import { receive } from "../server/receive";
 
 const PING_MS = 250;
 
@@ -13,7 +14,6 @@ export function handOver(
   window: readonly [number, number] | null,
   tell: (state: string) => void,
 ): () => void {
-  let gone = false;
   let stop = (): void => undefined;
   const answered = new Promise<void>((ready) => {
     const ping = setInterval(() => frame.contentWindow?.postMessage("PING", location.origin), PING_MS);
@@ -28,30 +28,22 @@ export function handOver(
     };
     addEventListener("message", pong);
   });
-  async function run(): Promise<void> {
-    try {
-      const [buffer] = await Promise.all([fetchTrace(path), answered]);
-      if (gone) return;
-      const title = path;
-      frame.contentWindow?.postMessage({ perfetto: { buffer, title, keepApiOpen: true } }, location.origin, [
-        buffer,
-      ]);
+  const end = receive(
+    () => Promise.all([fetchTrace(path), answered]),
+    ([buffer]) => {
+      const post = (perfetto: object, moved: Transferable[] = []): void =>
+        frame.contentWindow?.postMessage({ perfetto }, location.origin, moved);
+      post({ buffer, title: path, keepApiOpen: true }, [buffer]);
       tell("");
-      if (window)
-        frame.contentWindow?.postMessage(
-          { perfetto: { timeStart: window[0] / 1e9, timeEnd: window[1] / 1e9, viewPercentage: 1 } },
-          location.origin,
-        );
-    } catch (error) {
-      if (!gone)
-        tell(
-          error instanceof Refused ? `${error.message}. ${error.hint}` : "The server did not send the trace",
-        );
-    }
-  }
-  void run();
+      if (window) post({ timeStart: window[0] / 1e9, timeEnd: window[1] / 1e9, viewPercentage: 1 });
+    },
+    (error) =>
+      tell(
+        error instanceof Refused ? `${error.message}. ${error.hint}` : "The server did not send the trace",
+      ),
+  );
   return () => {
-    gone = true;
+    end();
     stop();
   };
 }

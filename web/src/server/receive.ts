@@ -1,5 +1,8 @@
 /** The one way in which a part of the page asks while it is shown. */
 
+/** Returned by what takes an answer, or a refusal: it is not asked for again. */
+export const ENOUGH = Symbol("enough");
+
 interface When {
   /** Milliseconds of rest before the first question: what changes meanwhile asks once. */
   after?: number;
@@ -13,20 +16,21 @@ interface When {
  */
 export function receive<Answer>(
   ask: () => Promise<Answer>,
-  take: (answer: Answer) => void,
-  refuse: (error: unknown) => void = () => undefined,
+  take: (answer: Answer) => unknown,
+  refuse: (error: unknown) => unknown = () => undefined,
   { after, every }: When = {},
 ): () => void {
   let left = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const look = async (): Promise<void> => {
+    let outcome: unknown;
     try {
       const answer = await ask();
-      if (!left) take(answer);
+      if (!left) outcome = take(answer);
     } catch (error) {
-      if (!left) refuse(error);
+      if (!left) outcome = refuse(error);
     }
-    if (every !== undefined) rest(every);
+    if (every !== undefined && outcome !== ENOUGH) rest(every);
   };
   const rest = (ms: number): void => {
     if (!left) timer = setTimeout(() => (document.hidden ? rest(ms) : void look()), ms);
