@@ -16,11 +16,22 @@ describe("stages over time", () => {
     expect(bars({ stages: [stage("data", [null, 1])] }, 20, 40).paths[0]!.d).toBe(
       "M10.00 40.00V0.00h10.00V40.00z",
     );
-    expect(bars({ stages: [] }, 20, 40)).toEqual({ top: 1, paths: [] });
+    expect(bars({ stages: [] }, 20, 40)).toEqual({ top: 1, paths: [], beyond: 0 });
   });
   it("are not flattened by one slow column", () => {
     const values = Array.from({ length: 100 }, (_, at) => (at ? 0.01 : 1.5));
-    expect(bars({ stages: [stage("forward", values)] }, 20, 40).top).toBeCloseTo(0.0115);
+    const { top, beyond } = bars({ stages: [stage("forward", values)] }, 20, 40);
+    expect([top, beyond]).toEqual([expect.closeTo(0.0115), 1]);
+  });
+  it.each([
+    ["by several that warm up", (at: number) => (at < 8 ? 1.5 : 0.01), 0.0115, 8],
+    ["but as high as a stretch that got slow", (at: number) => (at < 80 ? 0.01 : 1.5), 1.5, 0],
+    ["but as high as a long slow beginning", (at: number) => (at < 30 ? 1.5 : 0.01), 1.5, 0],
+    ["but as high as all that are alike", () => 0.01, 0.01, 0],
+  ])("are not flattened %s", (_, value, height, cut) => {
+    const values = Array.from({ length: 100 }, (_, at) => value(at));
+    const { top, beyond } = bars({ stages: [stage("forward", values)] }, 20, 40);
+    expect([top, beyond]).toEqual([expect.closeTo(height), cut]);
   });
   it("have the colours of a step's parts", () => {
     expect(stageColour("data")).toBe("var(--part-loading)");

@@ -22,6 +22,20 @@ export interface Bars {
   /** Seconds at the upper edge. */
   top: number;
   paths: { stage: string; d: string }[];
+  /** Columns that are higher than the box. */
+  beyond: number;
+}
+
+/** A column so many times as high as the usual ones leaves them half of the height at most. */
+const FAR = 2;
+const AIR = 1.15;
+/** The part of a run that can be its warming up; a longer one is looked at by itself. */
+const WARMING = 0.1;
+
+/** The value that 99 of 100 columns with steps are at or below. */
+function percentile(sums: Float64Array): number {
+  const sorted = sums.filter((sum) => sum > 0).sort();
+  return sorted[Math.floor(0.99 * (sorted.length - 1))] ?? 0;
 }
 
 /** Bars in a box, the first stage at the bottom; a column without a step of all ranks stays empty. */
@@ -29,10 +43,13 @@ export function bars({ stages }: Pick<FrontierGroup, "stages">, width: number, h
   const columns = Math.max(0, ...stages.map(({ mean_s }) => mean_s.length));
   const sums = new Float64Array(columns);
   for (const { mean_s } of stages) mean_s.forEach((value, at) => (sums[at]! += value ?? 0));
-  const sorted = Float64Array.from(sums).sort();
-  // One slow column, as of a step that compiles, is cut: the others are what is looked at.
-  const [most, usual] = [sorted.at(-1) ?? 0, sorted[Math.floor(0.98 * (columns - 1))] ?? 0];
-  const top = (most > 3 * usual && usual > 0 ? usual * 1.15 : most) || 1;
+  // Steps that warm up come first, and would flatten all others: the scale is that of what follows them.
+  const later = percentile(sums.subarray(Math.floor(columns / 2)));
+  const warm = sums.findIndex((sum) => sum <= FAR * later);
+  const from = warm > 0 && warm <= WARMING * columns ? warm : 0;
+  const usual = AIR * percentile(sums.subarray(from));
+  const most = Math.max(0, ...sums);
+  const top = (most > usual && usual > 0 ? usual : most) || 1;
   const below = new Float64Array(columns);
   const wide = width / Math.max(1, columns);
   const y = (value: number): string => px(height * (1 - Math.min(1, value / top)), 2);
@@ -46,7 +63,7 @@ export function bars({ stages }: Pick<FrontierGroup, "stages">, width: number, h
     });
     return { stage, d };
   });
-  return { top, paths };
+  return { top, paths, beyond: sums.filter((sum) => sum > top).length };
 }
 
 /** A row of who delays the others: one rank, or all that cannot be told apart. */
