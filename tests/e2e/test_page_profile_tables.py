@@ -126,7 +126,7 @@ def test_a_difference_says_what_explains_it(opened):
     region.get_by_text("B is 35.1 ms a step faster, mostly in loading data").wait_for()
     region.get_by_text("58.1 ms, 100 % of all parts that became faster").wait_for()
     fall = page.get_by_role("region", name="What the difference is made of")
-    told = fall.locator("header .cut").inner_text().replace("\u2212 ", "-").replace("+ ", "")
+    told = fall.locator("header .note").inner_text().replace("\u2212 ", "-").replace("+ ", "")
     *terms, total = (float(term) for term in re.findall(r"-?[\d.]+", told))
     assert len(terms) == 6, "the step of A and five parts; a sixth is the same"
     assert sum(terms) == pytest.approx(total, abs=0.5), "the rest is rounding"
@@ -166,8 +166,8 @@ def test_a_part_of_the_step_has_one_colour_and_length_in_summary_flame_graph_and
     page.open(place(RESNET, "operations"))
     page.get_by_label("Flame graph of the tree below").wait_for()
     flame = page.locator(".icicle")
-    assert float(re.search(r"([\d.]+)\sms", flame.locator("p").inner_text()).group(1)) == steps
-    drawn = flame.locator(".head").evaluate(COLOURS)
+    assert float(re.search(r"([\d.]+)\sms", flame.locator(".note").inner_text()).group(1)) == steps
+    drawn = flame.locator("header").evaluate(COLOURS)
     assert {"Data loading", "Forward", "Backward"} <= drawn.keys()
     assert drawn == {name: colours[name] for name in drawn}
     page.open(place(RESNET, "diff", f"&with={RESNET}&steps=5-7"))  # all steps, and three of them

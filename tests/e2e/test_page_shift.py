@@ -7,7 +7,7 @@ LATENCY_MS = 150
 """Of every answer: each state in between is painted, as where the machine or the network is busy."""
 PAGES = {
     "overview?q=name:job": "aside.blame",
-    "overview?q=name:a": "section[aria-label=Findings] .end",
+    "overview?q=name:a": "section[aria-label=Findings] .covered",
     "compare?a=name:a&b=name:b&part=curves": ".sheet-of-panels canvas",
     "compare?a=name:a&b=name:b&part=figures": "table",
     "media?q=name:records": "section[aria-label^='Steps of'] img",
