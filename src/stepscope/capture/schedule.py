@@ -20,6 +20,7 @@ from stepscope.capture.capture import Order
 from stepscope.capture.writing import Writing
 from stepscope.errors import UsageError
 from stepscope.kernels.steps import MAX_STEP
+from stepscope.record.config import check_either, integer, positive, seconds
 from stepscope.record.messages import write_above_bars
 from stepscope.record.protocol import Hook
 from stepscope.record.statistics.hooks import StatisticsHook
@@ -65,29 +66,10 @@ class Schedule:
         skip_first: int = SKIP_FIRST,
     ) -> None:
         if save_steps is not None and save_secs is not None:
-            raise UsageError(
-                f"give save_steps or save_secs, got both: {save_steps!r} and {save_secs!r}",
-                hint="ProfilerHook(save_steps=500)",
-            )
-        for name, value in (("save_steps", save_steps), ("save_secs", save_secs)):
-            if value is not None and not (
-                isinstance(value, int | float) and value > 0 and math.isfinite(value)
-            ):
-                raise UsageError(
-                    f"{name} must be above 0, got {value!r}", hint=f"leave out {name} to do without it"
-                )
-        if save_steps is not None and (isinstance(save_steps, bool) or int(save_steps) != save_steps):
-            raise UsageError(
-                f"save_steps must be a whole number, got {save_steps!r}",
-                hint="pass save_steps=100, or save_secs for a time",
-            )
-        if isinstance(skip_first, bool) or not isinstance(skip_first, int) or skip_first < 0:
-            raise UsageError(
-                f"skip_first must be 0 or more, got {skip_first!r}",
-                hint="pass skip_first=0 to begin with the first step",
-            )
-        self.save_steps, self.save_secs, self.predicate = save_steps, save_secs, predicate
-        self.skip_first = skip_first
+            check_either("save_steps=500", save_steps=save_steps, save_secs=save_secs)
+        self.save_steps = positive("save_steps", save_steps)
+        self.save_secs = None if save_secs is None else seconds("save_secs", save_secs)
+        self.predicate, self.skip_first = predicate, integer("skip_first", skip_first)
         self._asked = 0
         self._first = True
         self._mark = 0

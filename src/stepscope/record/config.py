@@ -122,7 +122,7 @@ def check_either(hint: str, **given: object) -> None:
 def integer(name: str, value: Any) -> int:
     """Return an argument as an integer, 0 or more."""
     try:
-        number = as_step(value)
+        number = -1 if isinstance(value, bool) else as_step(value)
     except RefusalError:
         number = -1
     if not isinstance(number, int) or number < 0:
