@@ -15,13 +15,10 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.training import training_util
 
-from stepscope.events.messages import Event, SessionLog, SessionStatus
 from stepscope.integrations.tensorflow import runs
 from stepscope.integrations.tensorflow.writer import RunWriter
 from stepscope.record import Run
-from stepscope.record.hooks.functions import SAVE_TIME, text_value
-from stepscope.record.info import CHECKPOINTS
-from stepscope.text import counted
+from stepscope.record.hooks.functions import record_checkpoint
 
 Where = Run | str | os.PathLike[str] | None
 
@@ -230,13 +227,8 @@ class CheckpointSaverListener(tf.compat.v1.train.CheckpointSaverListener):  # ty
 
     def after_save(self, session: Any, global_step_value: Any) -> None:
         """Record the checkpoint."""
-        run, step, seconds = self._run, int(global_step_value), time.perf_counter() - self._begun
-        path = f"{self._path}-{step}" if self._path else ""
-        text = f"{counted(step, 'step')} done: {path or 'saved'} in {seconds:.3g} s"
-        log = SessionLog(status=SessionStatus.CHECKPOINT, checkpoint_path=path)
-        run.scalar(SAVE_TIME, seconds, step)
-        run.event(lambda: [text_value(CHECKPOINTS, text)], step, nbytes=len(text), tag=CHECKPOINTS)
-        run.event(lambda: Event(session_log=log), step, tag=CHECKPOINTS)
+        step, seconds = int(global_step_value), time.perf_counter() - self._begun
+        record_checkpoint(self._run, step, step, seconds, f"{self._path}-{step}" if self._path else None)
 
     def end(self, session: Any, global_step_value: Any) -> None:
         """Leave the run."""

@@ -92,7 +92,7 @@ class CheckpointHook(Hook):
             where = None if path is None else os.fsdecode(os.fspath(path))
         except Exception as error:  # noqa: BLE001  the user's own code, their framework, their disk
             message = f"{type(error).__name__}: {error}"
-            self._write(step, f"{counted(done, 'step')} done: not saved, {message}", None)
+            _write(run, step, f"{counted(done, 'step')} done: not saved, {message}")
             refusal = RecordError(
                 f"the checkpoint after {counted(done, 'step')} was not saved: {message}",
                 hint="training goes on, and the next checkpoint is tried at its time",
@@ -103,14 +103,28 @@ class CheckpointHook(Hook):
         seconds = run.clock.steady() - begun
         self._saved = step
         run.rewind.saved(done, where)
-        run.scalar(SAVE_TIME, seconds, step)
-        self._write(step, f"{counted(done, 'step')} done: {where or 'saved'} in {seconds:.3g} s", where)
+        record_checkpoint(run, step, done, seconds, where)
 
-    def _write(self, step: int, text: str, path: str | None) -> None:
-        self._run.event(lambda: [text_value(CHECKPOINTS, text)], step, nbytes=len(text), tag=CHECKPOINTS)
-        if path is not None:
-            log = SessionLog(status=SessionStatus.CHECKPOINT, checkpoint_path=path)
-            self._run.event(lambda: Event(session_log=log), step, tag=CHECKPOINTS)
+
+def record_checkpoint(run: Run, step: int, done: int, seconds: float, path: str | None) -> None:
+    """Record that a checkpoint was saved.
+
+    Args:
+        run: The run.
+        step: The last step before.
+        done: Steps done by then.
+        seconds: How long it took.
+        path: Its file or folder, None if nobody said.
+    """
+    run.scalar(SAVE_TIME, seconds, step)
+    _write(run, step, f"{counted(done, 'step')} done: {path or 'saved'} in {seconds:.3g} s")
+    if path is not None:
+        log = SessionLog(status=SessionStatus.CHECKPOINT, checkpoint_path=path)
+        run.event(lambda: Event(session_log=log), step, tag=CHECKPOINTS)
+
+
+def _write(run: Run, step: int, text: str) -> None:
+    run.event(lambda: [text_value(CHECKPOINTS, text)], step, nbytes=len(text), tag=CHECKPOINTS)
 
 
 def text_value(tag: str, text: str) -> Value:
