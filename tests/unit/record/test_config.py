@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stepscope.errors import UsageError
-from stepscope.record.config import MAX_ITEMS, MAX_TEXT, SCRUBBED, directory, flat, plain
+from stepscope.record.config import MAX_ITEMS, MAX_TEXT, SCRUBBED, directory, flat, parent_from, plain
 
 
 @dataclasses.dataclass
@@ -124,3 +124,9 @@ def test_a_relative_path_where_the_working_directory_was_deleted_is_a_mistake(tm
     with pytest.raises(UsageError, match="a working directory that was deleted"):
         directory("runs/first")
     assert directory(tmp_path / "run") == str(tmp_path / "run")
+
+
+@pytest.mark.parametrize("parent", ["", 7])
+def test_a_parent_is_a_run_or_names_one(parent):
+    with pytest.raises(UsageError, match="parent must be a Run"):
+        parent_from("/runs/a", parent)
