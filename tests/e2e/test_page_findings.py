@@ -226,6 +226,7 @@ def test_what_is_wrong_is_a_link_in_the_headline(opened):
 def test_a_failed_run_leads_with_its_exception(tmp_path, serve, watch):
     with suppress(ValueError), ss.Run(tmp_path / "logs" / "failed") as run:
         run.scalar("loss", 1.0, 0)
+        print("reading rows 700 to 800")
         raise ValueError("no more rows")
     with ss.Run(tmp_path / "logs" / "well") as run:
         run.scalar("loss", 1.0, 0)
@@ -233,9 +234,12 @@ def test_a_failed_run_leads_with_its_exception(tmp_path, serve, watch):
     watched = watch(server, "#/overview?q=run:failed")
     region = watched.page.get_by_role("region", name="Why it failed")
     region.get_by_text("ValueError: no more rows").first.wait_for()
-    region.locator("summary").click()
+    stack, lines = region.locator("summary").all()
+    stack.click()
     assert "Traceback (most recent call last):" in region.get_by_label("Stack of the exception").inner_text()
-    assert __file__ in region.locator("summary").inner_text()
+    assert __file__ in stack.inner_text()
+    lines.click()
+    assert region.get_by_label("Last lines of the console").inner_text() == "reading rows 700 to 800"
     watched.open("#/overview?q=run:well")
     watched.page.get_by_role("region", name="State of the run").get_by_text("Finished").wait_for()
     assert region.count() == 0

@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 
 from stepscope.record import endings
 from stepscope.record.clock import Deadline
+from stepscope.record.console import console
 from stepscope.record.endings import FINISHED, Outcome, outcome
 from stepscope.record.watchdog import Watchdog
 from stepscope.record.writer_loop import GRACE_SECS, WriterLoop
@@ -66,6 +67,7 @@ def register(writer: WriterLoop, *, signals: bool = True) -> None:
         other.left_behind = other.ended_alone
     _open.append(writer)
     _watchdog.start()
+    console.watch()
     _hook_child()
     if writer.uploader is not None:
         _hook_threads()
@@ -87,6 +89,7 @@ def release(writer: WriterLoop) -> None:
     _logged_at_exit.pop(writer, None)
     if not _open:
         _watchdog.wake()
+        console.leave()
         _uninstall()
         _logged_at_exit.clear()
         if sys.exit is _exit_noted:
@@ -199,6 +202,7 @@ def _in_child() -> None:
     for writer in _open:
         writer.forget()
     _open.clear()
+    console.leave()
     _watchdog = Watchdog(_open.copy)
 
 

@@ -25,6 +25,7 @@ from stepscope.events.processes import own_start_ticks, pid_namespace, process_s
 from stepscope.events.writer import EVENTS, is_own_name
 from stepscope.record.code import RunningCode
 from stepscope.record.config import flat, plain, scrub_command
+from stepscope.record.console import console
 from stepscope.record.roles.role import Role
 from stepscope.text import counted, scrub_text, utf8
 from stepscope.version import __version__
@@ -66,6 +67,8 @@ class AttemptInfo:
         ended_series: The last step of each series that ended while the training went on.
         hooks: Names of the classes of the hooks that took part.
         code: The user's own code, as it runs.
+        keeps_console: Whether the last lines of the console are recorded if the run fails or is stopped.
+        console: Those lines.
     """
 
     role: Role
@@ -89,6 +92,8 @@ class AttemptInfo:
     ended_series: dict[str, int] = field(default_factory=dict)
     hooks: list[str] = field(default_factory=list)
     code: RunningCode = field(default_factory=RunningCode)
+    keeps_console: bool = True
+    console: str = ""
 
     def hooked(self, hook: object) -> None:
         """Note that a hook takes part, by the name of its class."""
@@ -134,6 +139,7 @@ class AttemptInfo:
     def _became(self, status: Status, reason: str | None) -> None:
         self.status, self.stack = status, getattr(reason, "stack", "")
         self.reason = None if reason is None else scrub_text(reason)[:MAX_REASON]
+        self.console = console.last() if self.keeps_console and status in ("failed", "stopped") else ""
 
     def resume(self) -> None:
         """Mark the run as running again; the interruption stays its reason."""
@@ -172,6 +178,7 @@ class AttemptInfo:
                 "hooks": self.hooks,
                 "code": self.code.facts(),
                 "stack": self.stack,
+                "console": self.console,
             },
             ensure_ascii=False,
             allow_nan=False,

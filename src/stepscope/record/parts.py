@@ -110,7 +110,14 @@ class RunParts:
         self.url = self.uploader.url if self.uploader else None
 
     def describe(
-        self, role: Role, config: object, tags: Sequence[str], total_steps: int | None, parent: str | None
+        self,
+        role: Role,
+        config: object,
+        tags: Sequence[str],
+        total_steps: int | None,
+        parent: str | None,
+        *,
+        console: bool,
     ) -> None:
         """Collect the facts of this attempt; the arguments are those of ``Run``."""
         self.info = AttemptInfo(
@@ -121,6 +128,7 @@ class RunParts:
             total_steps=total_steps,
             started=self._clock.wall(),
             parent=parent,
+            keeps_console=console,
         )
 
     def make_intake(self, max_queue_bytes: int, max_summary_bytes: int) -> None:

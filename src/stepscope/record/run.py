@@ -96,6 +96,8 @@ class Run(HotCalls, SummaryMethods):
         card: Whether to print a card at the end of the run, on the standard error: its state, its speed,
             where its time went, the worst findings and the best values. By default on a terminal only. Of
             a tree of processes, the first to make a run prints it, and of several ranks the chief.
+        console: Whether a run that fails or is stopped records the last lines that Python wrote to the
+            standard streams, without secrets.
         storage_options: For the driver of a store, as fsspec takes them. They are neither recorded nor shown.
 
     Attributes:
@@ -137,6 +139,7 @@ class Run(HotCalls, SummaryMethods):
         handle_sigterm: bool = True,
         own_file: bool = True,
         card: bool | None = None,
+        console: bool = True,
         storage_options: Mapping[str, Any] | None = None,
         _clock: Clock = SYSTEM,
         _open_writer: Callable[[str], LogWriter] | None = None,
@@ -159,7 +162,9 @@ class Run(HotCalls, SummaryMethods):
         parts = RunParts(self.step_counter, _clock)
         try:
             parts.find_place(place_given, storage_options or {})
-            parts.describe(place, config, tags, total_steps, parent_from(place_given, parent))
+            parts.describe(
+                place, config, tags, total_steps, parent_from(place_given, parent), console=console
+            )
             parts.make_intake(*bounds)
             parts.make_writer(open_files, watch, flush_s, every_value=every_value)
             parts.make_loop(weakref.ref(self), every or 0, total_given=total_given)

@@ -63,6 +63,7 @@ class RunInfo:
         ended_series: The last step of each series that ended while the training went on.
         hooks: Names of the classes of its hooks, None if it did not record them.
         stack: Of the exception that ended it, as the interpreter prints it.
+        console: The last lines that it wrote to its standard streams before it failed or was stopped.
         parent: The run that it belongs to, as it recorded it: a path from its directory, or a name.
         code: ``commit`` of the repository, and the digest of each of the user's own ``files`` that ran.
     """
@@ -95,6 +96,7 @@ class RunInfo:
     hooks: tuple[str, ...] | None = None
     code: dict[str, Any] = field(default_factory=dict)
     stack: str | None = None
+    console: str | None = None
     parent: str | None = None
 
 

@@ -456,7 +456,7 @@ def test_what_a_run_says_about_itself(real, infos):
         "schema", "version", "status", "reason", "attempt", "rank", "world_size", "role", "config", "tags",
         "total_steps", "host", "pid", "pid_namespace", "start_ticks", "python", "command", "started", "ended",
         "frameworks", "hooks", "problems", "code", "log_bytes", "unmeasured", "unmeasured_more",
-        "ended_series", "stack", "parent",
+        "ended_series", "stack", "console", "parent",
     }  # fmt: skip
 
 

@@ -217,7 +217,9 @@ def run(desk: Desk, run: Run = "") -> Answer:
         rows = tuple((key, config_text(value)) for key, value in settings.items())
         tables.append(Table("settings", ("key", "value"), rows))
     stack = scrub_text(stored.info.stack) if stored.info.stack else ""
-    quotes = (Quote("the exception that ended it", stack, len(stack)),) if stack else ()
+    console = scrub_text(stored.info.console or "")
+    texts = (("the exception that ended it", stack), ("the last lines of its console", console))
+    quotes = tuple(Quote(title, text, len(text)) for title, text in texts if text)
     return Answer("run", tuple(lines), tuple(tables), quotes)
 
 
