@@ -284,6 +284,20 @@ def test_a_training_that_only_prints_has_its_values_and_a_card(tmp_path, command
 
 
 @pytest.mark.slow
+def test_of_a_killed_program_nobody_says_that_it_had_no_steps(command, program):
+    ended = command(sys.executable, program("""
+    import os, signal, time
+    for epoch in range(1, 9):
+        time.sleep(0.2)
+        print(f"epoch {epoch} loss {1 / epoch:.4f}", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+    """))  # fmt: skip
+    rows = card(ended.stderr)
+    assert rows["state"].startswith("killed after")
+    assert rows["steps"] == "none was written before it ended"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "code", "state"),
     [

@@ -130,6 +130,7 @@ def _card_of(
         log.refresh()
         run = log.runs()[0] if log.runs() else None
         state, reason = ends.of(run)
+        complete = run is not None and run.info.status != "running"
         stack = (run.info.stack or "") if run is not None and state == "failed" else ""
         report = None if run is None else report_of(log, run)
         best = [] if run is None else _best(run, str(directory))
@@ -167,6 +168,7 @@ def _card_of(
         stack=stack,
         best=best,
         waited_s=waited,
+        complete=complete,
         unknown=[*printed, *unknown, *missing],
         command=command_for(str(directory)),
     )

@@ -118,6 +118,7 @@ class Card:
         health: The verdict of the health rules; empty if nobody judged.
         covered: The questions that it answers.
         waited_s: Seconds for which its threads waited for a processor, summed.
+        complete: Whether the run has written its end; the last seconds before a kill are not written.
     """
 
     run: str
@@ -138,6 +139,7 @@ class Card:
     health: str = ""
     covered: Sequence[Covered] = ()
     waited_s: float = 0.0
+    complete: bool = True
 
     def lines(self, width: int = WIDTH) -> list[str]:
         """Return the card as at most ``MAX_LINES`` lines.
@@ -153,7 +155,8 @@ class Card:
         if frames := _FRAMES.findall(self.stack):
             rows.append(("", f"raised at {printable(':'.join(frames[-1]))}"))
         if self.median_s is None:
-            rows.append(("steps", "none was counted"))
+            none = "none was counted" if self.complete else "none was written before it ended"
+            rows.append(("steps", none))
         else:
             rows.append(("steps", self._speed()))
         if self.steps:
