@@ -475,6 +475,13 @@ class TestStages:
         assert (table.steps.tolist(), table.doubled) == ([0, 1, 2], [1])
         np.testing.assert_allclose(table.durations_s[:, 1, 1], [0.25, 0.3, 0.3], atol=1e-4)
 
+    def test_the_files_of_one_process_are_joined(self, job, ranks):
+        job.rank(0, [staged_rows([0, 1], 0.25, 0.5)], facts=self.ORDER)
+        job.rank(0, [staged_rows([2], 0.3, 0.5)], facts=self.ORDER, number=1)
+        table = ranks.stages()
+        assert table.steps.tolist() == [0, 1, 2]
+        np.testing.assert_allclose(table.durations_s[:, 0, 1], [0.25, 0.25, 0.3], atol=1e-4)
+
     def test_many_ranks_are_turned_some_at_a_time(self, job, ranks):
         count = store_ranks.TURNED + 3
         for rank in range(count):
