@@ -337,7 +337,7 @@ def test_seeds_of_one_configuration_have_no_winner_however_far_apart(tmp_path, s
     page = watch(serve(tmp_path), "#/compare?a=run:s0&b=run:s1&part=curves")
     page.ready()
     lead = page.get_by_role("region", name="Largest difference")
-    lead.get_by_text("Config differs in").wait_for()
+    lead.get_by_text("runs of one configuration").wait_for()
     text = lead.inner_text()
     assert "model.seed 0 → 1" in text
     assert "runs of one configuration with other seeds" in text

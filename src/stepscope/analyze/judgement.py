@@ -83,7 +83,7 @@ class Judgement:
     """The one verdict on a metric.
 
     Attributes:
-        difference: B - A; None if a side has no finite value.
+        difference: B - A; None if a side has no finite value, or ends without one alone.
         ratio: The difference as a part of A's size; None if that is 0.
         low: Of two single runs the least B - A, of groups the lower end of its interval at 95 %.
         high: The largest, or the upper end; None, as ``low``, if it is unknown.
@@ -340,6 +340,7 @@ def _with_lost(judged: Judgement, lower: bool | None) -> Judgement:
     name, side = ("A", judged.a) if judged.a.bad else ("B", judged.b)
     end = f"{counted(side.bad, 'run')} of {name} {'ends' if side.bad == 1 else 'end'} without a finite value"
     why = f"{end}, and none of {'B' if name == 'A' else 'A'} does"
+    judged = replace(judged, difference=None, ratio=None, low=None, high=None)
     return judged.told("changed" if lower is None else verdict, "runs", why)
 
 
@@ -353,7 +354,8 @@ def _finite(curve: Curve) -> Curve:
 
 def _end(lasts: Sequence[int]) -> int:
     """Return the step up to which runs have most points together: those that end before it are left out."""
-    return max(lasts, key=lambda end: (sum(last >= end for last in lasts) * (end + 1), end))
+    ends = sorted(lasts)
+    return max(((len(ends) - before) * (end + 1), end) for before, end in enumerate(ends))[1]
 
 
 def _at(curve: Curve, places: NDArray[np.int64]) -> Floats:

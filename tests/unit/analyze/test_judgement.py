@@ -85,6 +85,7 @@ def test_a_side_that_alone_ends_without_a_finite_value_loses() -> None:
     for a, b, word in ((falls, diverges, "worse"), (diverges, falls, "better")):
         one = verdict([a], [b])
         assert (one.word, one.loses, one.leads) == (word, True, True)
+        assert (one.difference, one.ratio, one.low) == (None, None, None), "what is left says nothing"
         assert one.why.startswith(f"1 run of {'B' if word == 'worse' else 'A'} ends without a finite value")
     for a, b in (([diverges], [diverges]), ([falls], [recovers])):
         assert not verdict(a, b).loses

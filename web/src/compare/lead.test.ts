@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Judgement, SideValues } from "../server/api";
-import { groupOfSide, lostText, loserOf, windowOf, withoutLead } from "./lead";
+import { differenceIn, groupOfSide, lostText, loserOf, windowOf, withoutLead } from "./lead";
 import { toneOf } from "./words";
 
 const side = (more: Partial<SideValues> = {}): SideValues => ({
@@ -52,6 +52,8 @@ describe("where no difference leads", () => {
 it("a mean that is not known is no number, and of no shared steps the newest value stands", () => {
   expect(groupOfSide(side({ mean: null })).mean).toBeNaN();
   expect(windowOf(judged(side(), side(), ""))).toBe("newest");
+  expect(differenceIn(judged(side(), side()))).toEqual({ difference: 0, ratio: 0 });
+  expect(differenceIn({ ...judged(side(), side()), difference: null })).toBeNull();
 });
 
 it("only what is better or worse has a colour", () =>

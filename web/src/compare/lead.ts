@@ -1,13 +1,17 @@
 /** The words about the largest difference of two sides. */
 import { count, counted } from "../format/number";
 import type { Judgement, SideValues } from "../server/api";
-import type { Group } from "../series/sides";
+import type { Difference, Group } from "../series/sides";
 
 /** The value that is compared; of sides that share no steps the newest stands. */
 export const windowOf = ({ window }: Judgement): string => window || "newest";
 
 /** Figures of a side; a mean that is not known is no number. */
 export const groupOfSide = (side: SideValues): Group => ({ ...side, mean: side.mean ?? NaN });
+
+/** The difference of which the verdict is; null: there is none. */
+export const differenceIn = ({ difference, ratio }: Judgement): Difference | null =>
+  difference === null ? null : { difference, ratio };
 
 /** The side that alone has runs which end without a finite value; null: neither or both have. */
 export function loserOf({ a, b }: Judgement): "A" | "B" | null {

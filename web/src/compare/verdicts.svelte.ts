@@ -68,6 +68,7 @@ class Verdicts {
     a: compare.A.map(({ name }) => name),
     b: compare.B.map(({ name }) => name),
   });
+  readonly #more = $derived(this.#shown.filter((chart) => !this.charts.includes(chart)));
   /** null: it is awaited. */
   readonly answer = $derived(this.#leading.of(sidesOf(this.#names)));
   readonly #rows = $derived(
@@ -93,11 +94,10 @@ class Verdicts {
 
   /** Asks; returns what ends it. */
   want(): () => void {
-    const further = this.#shown.filter((chart) => !this.charts.includes(chart));
     const points = compare.runs.reduce((sum, { main }) => sum + main.points, 0);
     const released = [
       ...(this.charts.length ? [this.#leading.want(this.#body(this.charts, this.metric), points)] : []),
-      ...(further.length ? [this.#further.want(this.#body(further), points)] : []),
+      ...(this.#more.length ? [this.#further.want(this.#body(this.#more), points)] : []),
     ];
     return () => released.forEach((release) => release());
   }
@@ -120,6 +120,11 @@ class Verdicts {
       metric: metric?.id ?? "",
     };
   }
+
+  /** Whether verdicts on what is shown have not come yet. */
+  readonly awaited = $derived(
+    this.answer === null || (this.#more.length > 0 && this.#further.of(sidesOf(this.#names)) === null),
+  );
 
   /** null: a side does not have the metric, or the verdict is awaited. */
   of(track: Track): Judgement | null {

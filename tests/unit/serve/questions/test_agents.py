@@ -367,7 +367,8 @@ def test_a_metric_without_a_finite_value_is_not_passed_over(tmp_path: Path) -> N
             for step in range(20):
                 run.scalar("loss", value, step)
     answer = ss.ask("compare", tmp_path, a="a", b="b", metric="loss")
-    assert "loss: cannot tell, one side has no finite value" in answer.lines
+    lost = "1 run of A ends without a finite value, and none of B does"
+    assert f"loss: no finite value in A, 1 in B: B is better, {lost}" in answer.lines
     assert "1 setting differs" in answer.lines
 
 
