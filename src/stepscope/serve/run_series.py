@@ -51,9 +51,7 @@ def points_of(series: Sequence[Series]) -> tuple[np.ndarray[Any, Any], np.ndarra
             step, value = step[valid], value[valid]
         steps.append(step)
         values.append(value)
-    step, value = (
-        columns[-1] if len(columns) == 2 else np.concatenate(columns) for columns in (steps, values)
-    )
+    step, value = np.concatenate(steps), np.concatenate(values)
     if len(step) < 2 or (step[1:] >= step[:-1]).all():
         return step, value
     order = np.argsort(step, kind="stable")
