@@ -15,7 +15,7 @@ from stepscope.health.facts import CHANCE
 from stepscope.health.looks import FEWEST, Known, RunFacts, at_steps
 from stepscope.health.noise import Floats, rise_chance
 from stepscope.health.series import Stream
-from stepscope.names.roles import without_split
+from stepscope.names.roles import is_metric, without_split
 from stepscope.names.splits import words_of
 
 RARELY = 2
@@ -29,16 +29,20 @@ def taken_for(known: Known, run: RunFacts) -> Stream | None:
         return _objective(known, run)
     split = "eval" if _is_of_other_data(known, run) else stream.split
     if stream.role == "metric" and stream.lower_is_better is not None:
-        return replace(stream, split=split) if split != stream.split else None
+        why = "" if is_metric(stream.tag) else "taken as a score of other data: it comes rarely"
+        return replace(stream, split=split, because=why) if split != stream.split else None
     if split != "eval":
         return None
     role, falls = "metric", None
     if _names(loss.stream) <= set(words_of(stream.tag)):
         role, falls = "loss", True
         why = f"taken as a loss: its name is that of {loss.stream.tag}, but for the data"
-    elif stream.is_score:
-        falls, why = False, "taken as a score of other data: it comes rarely"
-    elif known.facts.only == 0 and known.facts.count >= FEWEST and loss.facts.only is None:
+    elif (
+        stream.split == "eval"
+        and known.facts.only == 0
+        and known.facts.count >= FEWEST
+        and loss.facts.only is None
+    ):
         falls, why = False, "taken as a score: it is of an evaluation, and no count by its name"
     else:
         falls = _better_end(known, loss, run)

@@ -17,7 +17,8 @@ Reply = Literal["yes", "no", "not judged"]
 
 DECIDING: dict[Question, tuple[str, ...]] = {
     "finite": ("nonfinite-loss",),
-    "learns": ("loss-not-decreasing",),
+    # A policy learns if its return rises; its losses need not fall.
+    "learns": ("return-collapsed", "loss-not-decreasing"),
     "generalises": ("overfitting", "evaluation-collapsed", "overtraining"),
     # Where step-outliers has judged, this lacks nothing but a way to tell whose work made steps longer.
     "steady": ("slower-steps",),
@@ -38,7 +39,8 @@ _RULES: dict[Question, str] = {
         """,
     "generalises": """
         overfitting overtraining evaluation-collapsed evaluation-unlike-training repeated-batch
-        constant-output worse-than-best unit-changed class-imbalance series-stopped
+        constant-output worse-than-best worse-than-constant evaluation-unsteady
+        return-unlike-training unit-changed class-imbalance series-stopped
         """,
     "steady": """
         slower-steps step-outliers stalled-training memory-creep slow-rank wandering-ranks slower-together
@@ -100,7 +102,10 @@ def _answer(
     deciding = DECIDING[question]
     if any(rule in judged for rule in deciding):
         return Covered(question, "yes")
-    missing = next((lacking[rule] for rule in deciding if rule in lacking), "its rules are switched off")
+    reasons = [lacking[rule] for rule in deciding if rule in lacking]
+    # What could be looked at and did not tell comes before what was not recorded.
+    reasons.sort(key=lambda reason: reason.startswith("not recorded"))
+    missing = next(iter(reasons), "its rules are switched off")
     return Covered(question, "not judged", missing)
 
 

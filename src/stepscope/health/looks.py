@@ -34,6 +34,8 @@ GROWTH = 1.25
 the time that it took to happen is noticed in time."""
 SERIES = CHANCE / 4
 """Chance of a false jump in one series: rows ask few of the series of a run for jumps."""
+WARMS = 3
+"""Points of a rate before a time, and after it, that show that it was rising then."""
 FEWEST = 8
 """Points from which a trend can be clear: all of them rise by chance once in 40,000 times."""
 NEVER = 1 << 62
@@ -434,6 +436,16 @@ class RunFacts:
         """Return the largest learning rate that the run had."""
         return largest(one.facts.most[0] for one in self.of(run, "learning_rate") if one.facts.finite)
 
+    def rises_to(self, run: str, wall: float) -> float | None:
+        """Return the learning rate at a time, if it was rising then, to twice as much; else None."""
+        then, largest_ = self.rate(run, wall), self.largest_rate(run)
+        for one in self.of(run, "learning_rate"):
+            at = int(np.searchsorted(one.facts.walls, wall))
+            before, after = one.facts.curve[1][max(at - WARMS, 0) : at], one.facts.curve[1][at : at + WARMS]
+            if min(len(before), len(after)) == WARMS and (np.diff([*before, *after]) > 0).all():
+                return then if then and largest_ and largest_ > 2 * then else None
+        return None
+
     def rescheduled(self, run: str, since: float) -> bool:
         """Return whether a learning rate of the run changed after a time."""
         for one in self.of(run, "learning_rate"):
@@ -487,18 +499,18 @@ class RunFacts:
             guess: If there are none, series whose names tell nothing count if they are at least half of this
                 share and at most ``CHANCES`` times it.
         """
-        every, shares = [], []
+        named, taken, shares = [], [], []
         for known in self.of(run, "metric", "other"):
             stream, facts = known.stream, known.facts
             if not 0 <= facts.least[0] <= facts.most[0] <= 1:
                 continue
             if is_accuracy(stream.tag):
-                every.append(("the accuracy", facts.level))
+                named.append(("the accuracy", facts.level))
             elif stream.because and stream.lower_is_better is False:
-                every.append((stream.tag, facts.level))
+                taken.append((stream.tag, facts.level))
             elif known.is_open and guess / 2 <= facts.level <= CHANCES * guess:
                 shares.append((stream.tag, facts.level))
-        return every or shares
+        return named or taken or shares
 
     def evaluated(self, run: str, begin: float, end: float) -> int:
         """Return the most points of an evaluation between two times; a series with as many is of epochs."""

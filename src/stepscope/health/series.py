@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from math import nan
 
-from stepscope.names.kinds import metric_kind, tells_nothing
+from stepscope.names.kinds import tells_nothing
 from stepscope.names.meanings import NAMED, Meanings
-from stepscope.names.roles import BOUND, MEASURED, without_split
+from stepscope.names.roles import BOUND, MEASURED
 from stepscope.names.splits import JudgedSplit, judged_split
 
 _OF_RANK = re.compile(r"rank[_-]?(\d{1,6})/(.+)")
@@ -46,17 +46,11 @@ class Stream:
     because: str = ""
 
     @property
-    def is_score(self) -> bool:
-        """Whether its name says that it is a score."""
-        return metric_kind(without_split(self.tag), None) == "score"
-
-    @property
     def is_open(self) -> bool:
         """Whether its name leaves open what it is, or which data it is of."""
         if self.role == "metric":
             return self.split is None or self.lower_is_better is None
-        named = self.role != "other" or self.tag.startswith(_MEASURED)
-        return not named and (self.is_score or tells_nothing(self.tag))
+        return self.role == "other" and not self.tag.startswith(_MEASURED) and tells_nothing(self.tag)
 
     @property
     def perfect(self) -> tuple[float, ...]:

@@ -271,7 +271,11 @@ def meaning_of(tag: str) -> Meaning | None:
         or _ATTACK.fullmatch(tag)
         or (path.rpartition("/")[2].lower() == "curriculum")
     )
-    return Meaning("setting") if named and not tag.startswith(MEASURED) else None
+    if tag.startswith(MEASURED):
+        return None
+    if named:
+        return Meaning("setting")
+    return Meaning("metric") if split is None and kind == "score" else None  # of data that it does not tell
 
 
 def scale_of(tag: str, role: str) -> float:
@@ -286,6 +290,11 @@ def scale_of(tag: str, role: str) -> float:
 def is_accuracy(tag: str) -> bool:
     """Return whether a metric is how often a classifier is right, as ``val/acc`` and ``accuracy`` are."""
     return "acc" in tag.lower() or "top1" in tag.lower()
+
+
+def is_metric(tag: str) -> bool:
+    """Return whether a tag is the usual name of what a model is judged by."""
+    return _METRIC.fullmatch(tag) is not None
 
 
 def is_loss_by_kind(tag: str) -> bool:

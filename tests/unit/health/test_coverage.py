@@ -105,6 +105,28 @@ def test_a_loss_that_ends_as_nan_does_not_tell_that_the_model_learns(until, lear
         assert answers["learns"].why == "loss is not finite since step 700"
 
 
+@pytest.mark.parametrize(
+    ("gain", "learns", "why"),
+    [(80, "yes", ""), (0, "not judged", "not judged: the return has not risen")],
+    ids=["rises", "flat"],
+)
+def test_a_policy_learns_if_its_return_rises(gain, learns, why):
+    noise = np.random.default_rng(4).normal(size=len(STEPS))
+    monitor = Monitor()
+    monitor.take(
+        "rollout/ep_rew_mean", STEPS, 20 + gain * (1 - np.exp(-STEPS / 300)) + noise, 1e9 + 0.1 * STEPS
+    )
+    monitor.take("train/policy_loss", STEPS, 0.01 * noise, 1e9 + 0.1 * STEPS)
+    monitor.finish()
+    verdict = monitor.verdict
+    (answer,) = (
+        each
+        for each in coverage(verdict.findings, verdict.passed, verdict.abstained)
+        if each.question == "learns"
+    )
+    assert (answer.answer, answer.why) == (learns, why)
+
+
 def test_what_an_evaluation_lacks_is_said_of_evaluations():
     monitor = Monitor()
     monitor.take("train/loss", STEPS, LOSS, 1e9 + 0.1 * STEPS)

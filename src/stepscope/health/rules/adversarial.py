@@ -9,7 +9,19 @@ import numpy as np
 
 from stepscope.health.facts import CHANCE, Facts
 from stepscope.health.kind import kind_of
-from stepscope.health.looks import SERIES, Known, Row, RunFacts, Seen, course, given_back, levels, since_when
+from stepscope.health.looks import (
+    SERIES,
+    Known,
+    Row,
+    RunFacts,
+    Seen,
+    course,
+    given_back,
+    improves,
+    levels,
+    medians_of_three,
+    since_when,
+)
 from stepscope.health.noise import Floats, curve_noise, rise_chance
 from stepscope.health.ring import median
 from stepscope.health.rule import thresholds
@@ -272,14 +284,20 @@ class ReturnCollapsed(Row):
         evaluates = known.stream.split == "eval"
         if own.finite < (2 if evaluates else 4) * STRETCHES:
             return None
-        self.judged()
+        if improves(own, falls=False):
+            self.judged()
+        else:
+            self.abstain("not judged: the return has not risen")
         medians = levels(own, STRETCHES)
         # The first episodes are few, and of a policy that acts by chance.
         first = float(medians[: STRETCHES // 8].max())
         cost, at = given_back(-medians, -first)
         best, level = float(medians[at]), float(medians[-2:].max())
         # A policy that acts by chance may be better than one that has just begun to learn.
-        far = self.limits["noise"] * curve_noise(medians)
+        # Where hardly an episode brings anything, one more is no gain.
+        answers = np.unique(own.curve[1])
+        one = float(np.diff(answers).min()) if 1 < len(answers) < len(own.curve[1]) / 2 else 0.0
+        far = self.limits["noise"] * max(curve_noise(medians), one)
         clear = best - first > max((best - level) / 2, far)
         # Where it got worse and worse for half of the run it is not one that has just begun.
         # One that has just begun falls below one that acts by chance, and then stays there.
@@ -303,6 +321,50 @@ class ReturnCollapsed(Row):
             return None
         text = f"it is {number(own.level)}; it was {number(best)} around step {best_step:,}"
         return Seen(text, {"level": own.level, "best": best, "first": first}, since)
+
+
+class ReturnUnlike(Row):
+    """Compares the returns of evaluations with those of the training.
+
+    Formula: the returns of the training rose, and those of the evaluation gained less than gained of that,
+        and are lower than the training's by more than half of it
+    Fires: at the eighth evaluation
+    Chance: none from noise: the gain of the training is clearer than its noise
+    Source: ours
+    """
+
+    id = "return-unlike-training"
+    title = "The evaluation's return does not follow"
+    severity = "medium"
+    fewest = "8 returns of an evaluation and 16 of the training"
+    roles = ("reward",)
+    splits = ("eval",)
+    defaults = thresholds(gained=0.1)
+    action = (
+        "give the evaluation what the policy was trained with: the running statistics of observations "
+        "(stable-baselines3: sync_envs_normalization, or load VecNormalize with training=False), the same "
+        "wrappers, frames and limits of steps; compare a deterministic policy with one that draws its actions"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        own = known.facts
+        if own.finite < STRETCHES // 2:
+            return None
+        for other in run.of(known.stream.run, "reward", split="train"):
+            facts = other.facts
+            if facts.finite < STRETCHES or not improves(facts, falls=False):
+                continue
+            self.judged()
+            first = float(levels(facts, STRETCHES)[0])
+            gain, best = facts.level - first, float(medians_of_three(own.curve[1]).max())
+            if best - own.first < self.limits["gained"] * gain and own.level < facts.level - gain / 2:
+                text = (
+                    f"it was {number(own.first)} at first and is {number(own.level)}, while "
+                    f"{other.stream.tag} rose from {number(first)} to {number(facts.level)}"
+                )
+                values = {"first": own.first, "level": own.level, "train": facts.level}
+                return Seen(text, values, own.first_step)
+        return None
 
 
 class ValuesDiverge(Row):
@@ -353,5 +415,5 @@ _OF_EPISODE = re.compile(r"return|(?:^|[/_])ep(?:isod\w*)?_", re.IGNORECASE)
 """Names of what a whole episode brought; a reward alone may be that of a step."""
 ROWS = (
     *(DiscriminatorWon, PosteriorCollapse, OutputsCollapsed, EntropyCollapsed),
-    *(LossRunsAway, ReturnCollapsed, ValuesDiverge),
+    *(LossRunsAway, ReturnCollapsed, ReturnUnlike, ValuesDiverge),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import inf
 from types import MappingProxyType
@@ -24,6 +25,7 @@ from stepscope.health.looks import (
     course,
     gained,
     given_back,
+    improves,
     medians_of_three,
     since_index,
     since_when,
@@ -53,6 +55,12 @@ LOST = 0.25
 """Share of the progress that so few must have lost again; as many as ``SINCE`` as in longer runs."""
 HALVED = 0.5
 """Share of its value at the best evaluation to which the training loss must have fallen meanwhile."""
+FELL = 0.1
+"""Share of its first value to which an evaluation loss fell whose scores must have gained something."""
+LATER = 4
+"""Times as many evaluations that are awaited of a score that may begin to rise."""
+MANY = 32
+"""Evaluations of which half after the best are enough for a trend of a rise that is small."""
 LEARNT = 0.03
 """Share of the progress below which a rise is next to nothing."""
 BACK = 2.0
@@ -190,8 +198,12 @@ class EvaluationUnlike(Row):
         if not first - training.facts.level > first / 2 > 0:
             return None
         self.judged()
-        if facts.first == facts.last or any(map(gained, evaluated)):
+        scores = [one for one in evaluated if one.stream.role == "metric"]
+        fell = [one for one in evaluated if one not in scores and one.facts.level < FELL * one.facts.first]
+        if facts.first == facts.last or any(map(gained, scores if fell else evaluated)):
             return None
+        training = fell[0] if fell else training
+        first = training.facts.first if fell else first
         text = (
             f"it was {number(facts.first)} at first and is {number(facts.level)}, while "
             f"{_called(training)} fell from {number(first)} to {number(training.facts.level)}"
@@ -309,7 +321,7 @@ class ConstantOutput(Row):
     fewest = "8 evaluations with a score"
     roles = ("metric", "loss")
     beside = ("weight_norm",)
-    splits = ("eval",)
+    splits = ("eval", None)
     unfit = ("reinforcement",)
     defaults = thresholds(evaluations=8, share=0.7)
     action = (
@@ -324,19 +336,24 @@ class ConstantOutput(Row):
     """The action if the whole evaluation stays the same."""
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
-        facts, training = known.facts, run.training_loss(known.stream.run)
+        facts, training = known.facts, run.lowered(known)
         falls = known.stream.lower_is_better
         if training is None or facts.finite < MIN_POINTS:
             return None
         self.judged()
         steps, means = facts.curve
         same = int((steps >= facts.constant_since).sum())
-        if same < self.limits["evaluations"] or same < self.limits["share"] * len(means):
+        # What has never moved may be about to: a rare class is found late.
+        never = known.stream.role == "metric" and facts.constant_since <= facts.first_step
+        few = self.limits["evaluations"] * (LATER if never and not self.ended else 1)
+        if same < few or same < self.limits["share"] * len(means):
             return None
         is_frozen = self._leads_frozen(known, run)
         is_worst = known.stream.role == "metric" and falls is not None and facts.last == float(falls)
         rate, largest = run.rate(known.stream.run) or 1.0, run.largest_rate(known.stream.run) or 1.0
-        rests = rate <= 1e-3 * largest or run.constants(known.stream.run, "weight_norm")
+        rests = (rate <= 1e-3 * largest and not (never and self.ended)) or run.constants(
+            known.stream.run, "weight_norm"
+        )
         still = training.facts.constant_since <= facts.constant_since
         broken = facts.broken is not None or training.facts.broken is not None
         # Rates come to nothing at the end of a run, when the finding is there.
@@ -346,7 +363,7 @@ class ConstantOutput(Row):
             text = f"it has been exactly {facts.last:.0f} in {same:,} of {facts.finite:,} evaluations"
             return Seen(text, {"evaluations": same}, facts.constant_since)
         text = f"it has had one value, {number(facts.last)}, in all {facts.finite:,} evaluations"
-        loss = f"the training loss {course(training.facts.first, training.facts.level)}"
+        loss = f"{_called(training)} {course(training.facts.first, training.facts.level)}"
         # A score of few examples may stay where it is; a loss of other weights is another one.
         severity: Severity | None = "low" if known.stream.role == "metric" else None
         values = {"evaluations": float(same)}
@@ -411,6 +428,14 @@ class WorseThanBest(Row):
         if cost <= self.limits["cost"] or not (values[-SINCE:] > smooth[at] + lost).all():
             return None
         at = middle_of_three(means, at)
+        # One score is given for another, as answers that are right for classes that are found.
+        since = float(facts.walls[at])
+        others = run.of(known.stream.run, "metric", split="eval")
+        traded = (one for one in others if one is not known and not one.stream.because)
+        if any(
+            improves(one.facts, since, falls=one.stream.lower_is_better is True, rare=True) for one in traded
+        ):
+            return None
         best = float(means[at])
         begun = smooth[at] + BEGUN * (median(values[-SINCE:]) - smooth[at])
         since = since_when(facts, lambda values: sized(values) > begun)
@@ -443,6 +468,105 @@ class WorseThanBest(Row):
 def _is_worse(known: Known) -> bool:
     """Return whether the level of a series is worse than its first value."""
     return bool((known.facts.level > known.facts.first) == known.stream.lower_is_better)
+
+
+class WorseThanConstant(Row):
+    """Looks at scores whose zero is, by definition, what a constant answer has.
+
+    Formula: a share of explained variance of an evaluation is below -below in all of the second half of its
+        points
+    Fires: at the sixteenth evaluation, or at the end of a run of eight
+    Chance: none from noise: the mean of the targets has 0, and each evaluation is worse
+    Source: the coefficient of determination (Wright 1921); the margin: ours
+    """
+
+    id = "worse-than-constant"
+    title = "Worse than a constant"
+    severity = "medium"
+    fewest = "8 evaluations of R2 or of the explained variance"
+    explains = ("worse-than-best", "poor-initialization")
+    roles = ("metric",)
+    splits = ("eval", None)
+    unfit = ("reinforcement",)
+    defaults = thresholds(below=0.1)
+    action = (
+        "bring inputs and targets to a mean of 0 and a deviation of 1, by the numbers of the training set: "
+        "one column that is a million times larger than the others hides them; compare with a model that "
+        "always answers the mean"
+    )
+
+    def is_of(self, stream: Stream) -> bool:
+        return super().is_of(stream) and _EXPLAINED.search(stream.tag) is not None
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        facts = known.facts
+        # Early on a model that learns is worse, too.
+        if facts.finite < (MIN_POINTS if self.ended else NO_GAIN) or facts.broken is not None:
+            return None
+        self.judged()
+        limit = -self.limits["below"]
+        _, means = facts.curve
+        if not (means[len(means) // 2 :] < limit).all():
+            return None
+        text = (
+            f"it is {number(facts.level)}, and its best was {number(facts.most[0])}: a constant answer has 0"
+        )
+        values = {"level": facts.level, "best": facts.most[0]}
+        return Seen(text, values, since_when(facts, lambda values: values < limit))
+
+
+_EXPLAINED = re.compile(
+    r"(?:^|[^a-z0-9])(?:r_?2|r_?squared|explained_?var(?:iance)?)(?:[^a-z0-9]|$)", re.IGNORECASE
+)
+
+
+class EvaluationUnsteady(Row):
+    """Compares each evaluation with its neighbours; the training loss between them shows no such jumps.
+
+    Formula: jumps or more evaluation losses are above factor * both of their neighbours and above the first
+        one; the training loss since the evaluation before has no mean above factor * both of its own
+    Fires: at the evaluation after the third jump
+    Chance: none from noise of less than a factor of 2
+    Source: ours; running statistics that follow the last batches alone, few rows
+    """
+
+    id = "evaluation-unsteady"
+    title = "The evaluation jumps"
+    severity = "low"
+    fewest = "8 evaluations and a training loss"
+    roles = ("loss",)
+    splits = ("eval",)
+    unfit = ("adversarial", "reinforcement")
+    defaults = thresholds(factor=2, jumps=3)
+    action = (
+        "look at what the evaluation takes from the last few batches: the running statistics of batch norm "
+        "(momentum: PyTorch 0.1 is Keras 0.9; larger batches), an average of weights; else evaluate on more "
+        "rows, and the same ones each time"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        training = run.training_loss(known.stream.run)
+        if training is None or known.facts.finite < MIN_POINTS:
+            return None
+        steps, _, values, trains = with_training(training, known.facts)
+        if len(values) < MIN_POINTS or values.min() <= 0 or trains.min() <= 0:
+            return None
+        self.judged()
+        high = self._jumps(values) & (values > values[0])
+        if high.sum() < self.limits["jumps"] or self._jumps(trains).any():
+            return None
+        low, most = median(values[len(values) // 2 :]), float(values[high].max())
+        text = (
+            f"{int(high.sum())} of {len(values)} evaluations are above the first, {number(values[0])}, and "
+            f"more than {number(self.limits['factor'])} times their neighbours, up to {number(most)}; the "
+            "training loss has no such jumps"
+        )
+        values_ = {"jumps": float(high.sum()), "largest": most, "usual": low}
+        return Seen(text, values_, int(steps[int(high.argmax())]))
+
+    def _jumps(self, values: Floats) -> NDArray[np.bool_]:
+        beside = np.maximum(values[:-2], values[2:])
+        return np.concatenate([[False], values[1:-1] > self.limits["factor"] * beside, [False]])
 
 
 class UnitChanged(Row):
@@ -626,8 +750,11 @@ class Overfitting(Row):
         limits, least, recent = self.limits, float(middles[best - 1]), median(values[-SINCE:])
         # Next to nothing of what was learnt is nothing to stop for, however large it is beside a loss near 0.
         learning = LEARNT * (float(values[:3].max()) - least)
+        # What lasts for half of many evaluations costs as much as a larger rise that has just come.
+        late = len(values) >= MANY and len(middles) - int(middles.argmin()) > len(values) / 2
+        rise = limits["gap"] if late else limits["rise"]
         noise = max(limits["z"] * step_noise(values), BACK * taken_back(middles))
-        clear = recent - least > max(limits["rise"] * abs(least), learning, noise)
+        clear = recent - least > max(rise * abs(least), learning, noise)
         apart = recent - now > limits["gap"] * abs(now)
         return bool(clear and apart and rise_chance(values[best:][-64:]) < CHANCE)
 
@@ -781,6 +908,8 @@ ROWS = (
     RepeatedBatch,
     ConstantOutput,
     WorseThanBest,
+    WorseThanConstant,
+    EvaluationUnsteady,
     UnitChanged,
     SeriesStopped,
     Overfitting,

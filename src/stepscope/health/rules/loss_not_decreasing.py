@@ -61,6 +61,8 @@ BACK = 2.0
 """Multiple of the largest rise that was undone again, as within epochs that are sorted, which counts."""
 FELL = 0.2
 """Share of its first level by which a series of few points must have fallen before a rise is told."""
+STAYS = 16
+"""Points, all of them far above the lowest level, of a loss that rose at once."""
 PARTS = 64
 """Most parts of a rise whose trend is asked for."""
 
@@ -195,7 +197,9 @@ class LossNotDecreasing(Row):
         rare = spacing > SPARSE or "epoch" in known.stream.tag.lower()
         resumed = facts.first_step > max(10 * BLOCK * spacing, 100)
         # What is evaluated at each of its points is a mean of an epoch, whatever its steps count.
-        few = rare or run.evaluated(known.stream.run, walls[0], walls[head - 1]) >= head // 2
+        # A fall that is lost again by the end of so short a run shows in its points as they are.
+        short = self.ended and count * width < EARLY and means.min() < means[0] - FELL * abs(means[0])
+        few = rare or short or run.evaluated(known.stream.run, walls[0], walls[head - 1]) >= head // 2
         if is_whole and not self._judged and count <= PARTS:
             before, after = float(means[:FEW].mean()), float(means[-FEW:].mean())
             clear = before - after > self.limits["ratio"] * abs(before)
@@ -254,7 +258,10 @@ class LossNotDecreasing(Row):
             return False
         path = curve.means[curve.ends[low] - (FEW if few else int(curve.ends[0]) + 1) + 1 :]
         parts = np.array([part.mean() for part in np.array_split(path, min(PARTS, len(path)))])
-        return rise_chance(parts) < CHANCE / 10
+        # One that rose at once and stays has no trend: half of it is far above by chance once in 65,000.
+        later = path[len(path) // 2 :]
+        stays = self.ended and len(later) >= STAYS and bool((later > limit).all())
+        return stays or rise_chance(parts) < CHANCE / 10
 
     def _is_above(self, curve: _Curve) -> bool:
         """Return whether the last levels are above the first by four standard errors."""
@@ -300,6 +307,9 @@ class LossNotDecreasing(Row):
         if moved is not None:
             tag, before, now = moved
             return f"; {tag} went from {number(before)} to {number(now)} meanwhile", "low"
+        if (low := run.rises_to(at.stream.run, since)) is not None:
+            high = number(run.largest_rate(at.stream.run) or 0.0)
+            return f"; the learning rate was rising then, from {number(low)} to {high}", self._severity(at)
         if run.weights_alone(at.stream.run, since):
             return "; none of its recorded parts rose: their weights, or another part, did", "medium"
         return "", self._severity(at)

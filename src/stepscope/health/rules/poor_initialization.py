@@ -50,7 +50,7 @@ class PoorInitialization(AcrossSeries):
     defaults = thresholds(spread=300, classes=0, drop=3)
     action = (
         "initialize by fan-in (He, Glorot), scale residual branches down, set the last bias to the mean of "
-        "the targets or to the log frequencies of the classes"
+        "the targets or to the log frequencies of the classes; scale inputs and targets"
     )
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
@@ -129,7 +129,7 @@ class PoorInitialization(AcrossSeries):
             return {}
         text = (
             f"the first loss is {number(facts.first)}, and {STEPS} steps later it is {number(later)}: "
-            "these steps only undid the initialization"
+            "these steps only undid how large the first outputs were"
         )
         return {stream: Seen(text, {"first_loss": facts.first, "later_loss": later}, facts.first_step)}
 
