@@ -129,6 +129,20 @@ ANSWERS: dict[str, set[str]] = {
     "pupil_of_a_beginner": {"never-learned", "evaluation-unlike-training"},
     "written_at_discharge": {"evaluation-unlike-training"},
     "scale_of_an_outlier": {"evaluation-collapsed", "worse-than-best"},
+    "momentum_of_the_other_framework": {"evaluation-unsteady", "evaluation-unlike-training"},
+    "peak_too_high": {"loss-not-decreasing", "learning-rate"},
+    "blanks_to_the_end": {"constant-output", "loss-not-decreasing"},
+    "columns_as_they_stand": {"worse-than-constant"},
+    "statistics_left_behind": {"return-unlike-training"},
+    "films_by_heart": {"overfitting", "worse-than-best"},
+    "one_place_of_eight": {"outputs-collapsed"},
+    "variance_overflows": {"nonfinite-loss"},
+    "noise_drawn_twice": {"loss-not-decreasing"},
+    "smoothed_into_one": {"loss-not-decreasing"},
+    "range_cut_off": {"evaluation-collapsed", "loss-not-decreasing"},
+    "middles_for_corners": {"constant-output", "evaluation-unlike-training"},
+    "sixty_epochs_of_instructions": {"overfitting"},
+    "target_not_shifted": {"evaluation-unlike-training"},
 }
 """The rules that name the cause of each planted fault."""
 
@@ -145,6 +159,8 @@ DENIED: dict[str, set[str]] = {
     "pupil_of_a_beginner": {"overfitting", "loss-part-diverges", "rate-too-small"},
     "written_at_discharge": {"loss-not-decreasing", "attempt-discontinuous", "class-imbalance"},
     "scale_of_an_outlier": {"overfitting", "learning-rate", "attempt-discontinuous", "series-stopped"},
+    "columns_as_they_stand": {"poor-initialization"},
+    "range_cut_off": {"constant-output"},
 }
 """The rules that would name a wrong cause of a planted fault, and advise what does not help."""
 
