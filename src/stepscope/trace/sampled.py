@@ -83,7 +83,8 @@ class Needless(NamedTuple):
 
     Attributes:
         kind: ``again`` in the step, ``before`` in the step before, ``unused``, ``longer`` each time, the
-            ``order`` of two products, ``padded``, ``zeros``.
+            ``order`` of two products, ``padded``, ``zeros``, ``enlarged``
+            before a product, ``ignored`` by the loss, of ``weights`` alone.
         calls: Their numbers in the step that is marked.
         line: The line that makes them, as a frame.
         other: The line that made the same before; empty without.

@@ -77,6 +77,9 @@ def test_every_rule_is_there() -> None:
         "unused-results",
         "computed-longer",
         "product-order",
+        "enlarged-first",
+        "ignored-places",
+        "weights-alone",
         "padding",
         "mostly-zeros",
     ]

@@ -24,6 +24,7 @@ from stepscope.attribute.spans import Ints, Spans
 from stepscope.trace.model import Kind
 from stepscope.trace.sampled import Followed, Needless
 
+_ONE_HOT, _SPARSE = "one number a row", 0.99
 _VALUE = "stepscope value "
 _MARKS = re.compile(r"^stepscope (?:value \d+|values|followed values)$")
 _CALLS = re.compile(r"^stepscope value \d+$")
@@ -214,6 +215,43 @@ VALUES: tuple[Cause, ...] = (
         bound=True,
     ),
     _row(
+        "enlarged-first",
+        "enlarged",
+        lambda case: (
+            f"values are repeated or enlarged ({case.evidence['function']}) before a product makes fewer of "
+            f"them; the large intermediate and the product on it take {case.cost}"
+        ),
+        "both are linear, so their order may change: apply the layer to the small values first, before "
+        "upsampling or repeating; for joined parts multiply each part by its rows of the weight, and add "
+        "the results by broadcasting",
+        "no product is applied to what was enlarged just before",
+        bound=True,
+    ),
+    _row(
+        "ignored-places",
+        "ignored",
+        lambda case: (
+            f"the loss ignores {case.evidence['needless_ratio']:.0%} of the places (ignore_index), whose "
+            f"scores take {case.cost}"
+        ),
+        "choose the places that count by a mask before the last layer",
+        "the loss ignores fewer than half of the places",
+        bound=True,
+    ),
+    _row(
+        "weights-alone",
+        "weights",
+        lambda case: (
+            "something is computed of the weights alone, and derived, in each step "
+            f"({case.evidence['function']}), for {case.cost}"
+        ),
+        "a penalty of squares is the optimizer's weight_decay; a weight that is made of others is needed once a "
+        "step at most",
+        "nothing is computed of weights alone",
+        bound=True,
+        sure=lambda case: False,
+    ),
+    _row(
         "padding",
         "padded",
         lambda case: (
@@ -235,6 +273,8 @@ VALUES: tuple[Cause, ...] = (
         "matrix",
         "no factor of a product is mostly zeros",
         bound=True,
+        # A sparse product takes several times as long for each of its numbers; an index takes no product.
+        sure=lambda case: case.evidence["function"] == _ONE_HOT or case.evidence["needless_ratio"] >= _SPARSE,
     ),
 )
 """Causes that only the values of a step tell."""

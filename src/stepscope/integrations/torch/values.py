@@ -32,7 +32,15 @@ from stepscope.capture.places import installed
 Frames = tuple[tuple[CodeType, int], ...]
 _PRODUCTS = frozenset({"matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "linear"})
 """Functions whose result is a product of matrices, by the last two dimensions."""
+_POINTWISE = frozenset({"conv1d", "conv2d", "conv3d"})
+"""Functions whose result is such a product at each place, if their kernel has the size 1."""
+_LARGER = frozenset(
+    {"repeat", "repeat_interleave", "expand", "expand_as", "tile", "broadcast_to", "interpolate", "upsample"}
+)
+"""Functions that repeat values or take means of them, which may as well be done after a product."""
 _JOINS = frozenset({"cat", "concat", "concatenate"})
+_LOSSES = frozenset({"cross_entropy", "nll_loss"})
+_HALF = 0.5
 _LARGE_BYTES = 1 << 20
 """Arrays of the host up to this size are compared by their values."""
 _MIN_NUMBERS = 1 << 12
@@ -45,7 +53,8 @@ class Fact(NamedTuple):
 
     Attributes:
         kind: ``again`` in the step, ``before`` in the step before, ``unused``, ``longer`` each time, the
-            ``order`` of two products, ``padded``, ``zeros``.
+            ``order`` of two products, ``padded``, ``zeros``, ``enlarged``
+            before a product, ``ignored`` by the loss, of ``weights`` alone.
         calls: Their numbers in the second step.
         line: The line that makes them.
         other: The line that made the same before; empty without.
@@ -73,6 +82,10 @@ class _Call:
     """Whether it does more than return a value: it writes, or gives something that is no tensor."""
     grad: bool = False
     took_ns: int = 0
+    ignored: float = 0.0
+    """The share of the targets that a loss ignores."""
+    weights: bool = False
+    """Whether all that it is given comes of parameters alone."""
     key: Any = None
 
 
@@ -81,6 +94,8 @@ class _Step:
     calls: list[_Call] = field(default_factory=list)
     numbers: dict[Any, int] = field(default_factory=dict)
     """The first call of each key."""
+    used: set[int] = field(default_factory=set)
+    """Values of which an attribute was asked for."""
     similar: dict[Any, list[int]] = field(default_factory=dict)
     """The first calls that differ from each other by the length of a tensor."""
 
@@ -98,12 +113,16 @@ class Values(TorchFunctionMode):
         self._root: dict[int, int] = {}
         """Of a number, that of the first part of the value: what it grew from."""
         self._length: dict[int, int] = {}
+        self._memory: dict[int, set[int]] = {}
+        """The values that were seen in each piece of memory."""
         self._shapes: dict[int, tuple[int, ...]] = {}
         self._maker: dict[int, int] = {}
         self._facts: dict[int, list[tuple[str, float, int]]] = {}
         """Of the number of a tensor from outside: what its values tell, how much of it, and of which size."""
         self._trained: set[int] = set()
         """Numbers of parameters, of gradients and of what comes of them."""
+        self._weights: set[int] = set()
+        """Numbers of parameters, and of what is computed of parameters alone."""
         self._random: set[Any] = set()
         self._updating = False
         self._own: dict[CodeType, bool] = {}
@@ -209,11 +228,15 @@ class Values(TorchFunctionMode):
         if known is not None and known[0]() is tensor and known[1] == version:
             return known[2]
         number = self._new()
+        # What no call of PyTorch made of a result, such as a parameter, uses its memory.
+        self._steps[-1].used.update(self._memory.get(_memory_of(tensor), ()))
         self._keep(tensor, number, version)
         if tensor.grad_fn is not None and known is None:
             self._foreign = True
         if tensor.requires_grad or self._updating:
             self._trained.add(number)
+        if tensor.requires_grad and tensor.is_leaf:
+            self._weights.add(number)
         self._look(tensor, number)
         return number
 
@@ -227,6 +250,7 @@ class Values(TorchFunctionMode):
             version = -1 if tensor.is_inference() else tensor._version
         self._known[id(tensor)] = weakref.ref(tensor), version, number
         self._shapes[number] = tuple(tensor.shape)
+        self._memory.setdefault(_memory_of(tensor), set()).add(number)
 
     def _token(self, value: Any, inputs: list[int], shapes: list[tuple[int, ...]]) -> Any:
         """Return what a value of an argument is compared by."""
@@ -290,6 +314,7 @@ class Values(TorchFunctionMode):
     def _got(self, func: Any, args: Any, result: Any) -> None:
         """Note an attribute that is a tensor: a view of the one that has it, except its gradient."""
         if isinstance(result, torch.Tensor) and args and isinstance(args[0], torch.Tensor):
+            self._steps[-1].used.add(self._number(args[0]))
             name = getattr(getattr(func, "__self__", None), "__name__", "grad")
             if name in ("grad", "_grad"):
                 number = self._new()
@@ -315,6 +340,9 @@ class Values(TorchFunctionMode):
                 self._known.pop(id(one), None)
         call.works = writes or not results
         call.grad = any(one.requires_grad for one in results)
+        call.weights = bool(call.inputs) and self._weights.issuperset(call.inputs) and not self._updating
+        if len(self._steps) == 1 and name in _LOSSES and len(args) > 1:
+            call.ignored = _ignored(args[1], kwargs.get("ignore_index", -100))
         random = key in self._random
         first = None if random else self._values.get(key)
         if first is None and not random:
@@ -326,6 +354,8 @@ class Values(TorchFunctionMode):
             self._count = max(self._count, value)
             self._keep(one, value)
             outputs.append(value)
+            if call.weights:
+                self._weights.add(value)
             if not self._trained.isdisjoint(call.inputs):
                 self._trained.add(value)
             self._look(one, value)
@@ -370,10 +400,16 @@ class Values(TorchFunctionMode):
         """Return which calls of the second step were needless; none if it was not followed as a whole."""
         if self._broken or len(self._steps) != 2:
             return []
-        facts = [*self._again(), *self._unused(), *self._longer(), *self._order(), *self._told()]
+        facts = [
+            *self._again(), *self._unused(), *self._longer(), *self._order(), *self._told(),
+            *self._enlarged(), *self._ignored(), *self._of_weights(),
+        ]  # fmt: skip
         groups: dict[tuple[str, str, str], list[tuple[int, str, float]]] = {}
+        whole = self._whole(facts)
         for kind, number, other, name, ratio in facts:
             line, there = self._lines(number, other)
+            if other is None and (frames := whole.get((kind, number))):
+                line = _text(frames)
             groups.setdefault((kind, line, there), []).append((number, name, ratio))
         return [
             Fact(
@@ -386,6 +422,27 @@ class Values(TorchFunctionMode):
             )
             for (kind, line, other), group in groups.items()
         ]
+
+    def _whole(self, facts: list[Any]) -> dict[tuple[str, int], Frames]:
+        """Return, by call, the outermost line that calls what makes needless calls of its kind alone."""
+        of_kind: dict[str, set[int]] = {}
+        for kind, number, *_ in facts:
+            of_kind.setdefault(kind, set()).add(number)
+        lines = {}
+        for kind in ("before", "unused", "weights"):
+            goes = of_kind.get(kind, set())
+            needed = {
+                one
+                for number, call in enumerate(self._last.calls)
+                if number not in goes and call.inputs
+                for one in _called(call.frames)
+            }
+            for number in goes:
+                calls = _called(self._last.calls[number].frames)
+                lines[kind, number] = next(
+                    (frames for frames, code in calls if (frames, code) not in needed), ()
+                )
+        return lines
 
     @property
     def calls(self) -> int:
@@ -415,7 +472,7 @@ class Values(TorchFunctionMode):
         before, now = self._steps[0].calls, self._last.calls
         if self._foreign or [call.name for call in before] != [call.name for call in now]:
             return
-        used: set[int] = set()
+        used = self._steps[0].used | self._last.used
         for call in now:
             used.update(call.inputs)
         needed: list[bool] = []
@@ -485,6 +542,48 @@ class Values(TorchFunctionMode):
                 if not call.works:
                     yield "padded", number, None, call.name, max(padded)[0]
 
+    def _enlarged(self) -> Iterator[tuple[str, int, _Call, str, float]]:
+        """Yield values that are repeated, or enlarged otherwise, and then multiplied to fewer."""
+        made = {value: call for call in self._last.calls for value in call.outputs}
+        at = {id(call): number for number, call in enumerate(self._last.calls)}
+        for call in self._last.calls:
+            kernel = call.shapes[1] if len(call.shapes) > 1 else ()
+            pointwise = call.name in _POINTWISE and set(kernel[2:]) == {1}
+            if (call.name not in _PRODUCTS and not pointwise) or not call.outputs or not call.grad:
+                continue
+            before, left = list[_Call](), list(call.inputs[:1])
+            while left:
+                maker = made.get(left.pop())
+                if maker is not None and (maker.name in _LARGER or maker.name in _JOINS):
+                    before.append(maker)
+                    left += maker.inputs if maker.name in _JOINS else ()
+            numbers, results = prod(call.shapes[0]), prod(self._shapes[call.outputs[0]])
+            grown = [one for one in before if one.name in _LARGER]
+            small = sum(prod(shape) for one in grown for shape in one.shapes[:1])
+            if grown and 2 * small <= numbers and 2 * results <= numbers:
+                for one in [*before, call]:
+                    yield "enlarged", at[id(one)], grown[0], grown[0].name, 1 - results / numbers
+
+    def _ignored(self) -> Iterator[tuple[str, int, None, str, float]]:
+        """Yield the scores of places that the loss ignores, and the loss."""
+        made = {value: number for number, call in enumerate(self._last.calls) for value in call.outputs}
+        before = self._steps[0].calls
+        if [call.name for call in before] != [call.name for call in self._last.calls]:
+            return
+        for number, call in enumerate(before):
+            now = self._last.calls[number]
+            maker = made.get(now.inputs[0]) if now.inputs else None
+            if call.ignored >= _HALF and maker is not None and maker != number:
+                if self._last.calls[maker].name in _PRODUCTS:
+                    yield "ignored", maker, None, self._last.calls[maker].name, call.ignored
+                yield "ignored", number, None, call.name, call.ignored
+
+    def _of_weights(self) -> Iterator[tuple[str, int, None, str, float]]:
+        """Yield calls that compute something of weights alone, and pass gradients to them."""
+        for number, call in enumerate(self._last.calls):
+            if call.outputs and call.grad and call.weights and not call.works:
+                yield "weights", number, None, call.name, 1.0
+
     def _lines(self, number: int, other: _Call | None) -> tuple[str, str]:
         """Return the lines of two calls: those in which their stacks part, else the innermost ones."""
         mine = self._last.calls[number].frames
@@ -494,6 +593,12 @@ class Values(TorchFunctionMode):
             if one != that:
                 return _text((one,)), _text((that,))
         return _text(mine), _text(other.frames)
+
+
+def _called(frames: Frames) -> list[tuple[Frames, CodeType | None]]:
+    """Return the lines of a stack, the outermost first, each with the function that it calls."""
+    codes = [*(code for code, _ in frames[1:]), None]
+    return [(frames[: at + 1], code) for at, code in enumerate(codes)][: len(frames)]
 
 
 def _text(frames: Frames) -> str:
@@ -507,6 +612,20 @@ def _compiles() -> bool:
     """Return whether anything was compiled by PyTorch, whose guards look at modes."""
     compiled = sys.modules.get("torch._dynamo.utils")
     return bool(compiled is not None and compiled.counters["frames"]["total"])
+
+
+def _ignored(targets: object, index: object) -> float:
+    """Return the share of targets that a loss ignores."""
+    if not isinstance(targets, torch.Tensor) or targets.is_floating_point() or not targets.numel():
+        return 0.0
+    return float(targets.detach().eq(index).float().mean())  # type: ignore[arg-type]
+
+
+def _memory_of(tensor: torch.Tensor) -> int:
+    """Return the address of a tensor's memory, 0 if it has none of its own."""
+    with suppress(RuntimeError, NotImplementedError):
+        return tensor.untyped_storage().data_ptr()
+    return 0
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

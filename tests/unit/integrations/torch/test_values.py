@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -97,6 +99,23 @@ def test_constants_that_each_step_makes_again_are_told() -> None:
     assert "matmul" in facts(train)["before"] or "__matmul__" in facts(train)["before"]
 
 
+def test_a_function_that_only_computes_known_values_is_named_where_it_is_called() -> None:
+    def table() -> torch.Tensor:
+        half = torch.arange(64.0).exp()
+        return half.cos() @ torch.ones(64, 8)
+
+    def train() -> None:
+        (torch.randn(8, 8) * table()).sum().item()
+
+    values = Values()
+    for _ in range(2):
+        with values.step():
+            train()
+    (one,) = [one for one in values.facts() if one.kind == "before"]
+    assert one.line.endswith(f"({train.__code__.co_firstlineno + 1}): train")
+    assert one.name
+
+
 @pytest.mark.parametrize("used", [False, True])
 def test_results_that_nothing_uses_are_told(used: bool) -> None:
     net, kept = model(), []
@@ -105,11 +124,21 @@ def test_results_that_nothing_uses_are_told(used: bool) -> None:
         batch = torch.randn(16, 8)
         extra = torch.cdist(batch, batch)
         loss = net(batch).square().mean()
-        loss.backward()
+        rows = torch.stack([batch[at : at + 4].T for at in (0, 4)])
+        (loss + rows.sum()).backward()
         if used:
             kept.append(extra)
 
-    assert ("cdist" in facts(train).get("unused", ())) is not used
+    assert facts(train).get("unused", []) == ([] if used else ["cdist"])
+
+
+def test_a_copy_of_a_model_that_is_saved_is_used() -> None:
+    net = model()
+
+    def train() -> None:
+        torch.save(copy.deepcopy(net).state_dict(), io.BytesIO())
+
+    assert "unused" not in facts(train)
 
 
 def test_results_that_an_autograd_function_may_use_are_not_told() -> None:
@@ -170,6 +199,49 @@ def test_a_product_that_something_else_uses_stays() -> None:
         scores.sum().item()
 
     assert "order" not in facts(train)
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("way", ["upsample", "pairs"])
+def test_what_is_enlarged_before_a_product_is_told(way: str, first: bool) -> None:
+    score, heed = nn.Conv2d(16, 2, 1), nn.Parameter(torch.randn(16, 1))
+
+    def train() -> None:
+        if way == "upsample":
+            picture = torch.randn(1, 16, 8, 8)
+            large = nn.functional.interpolate(score(picture) if first else picture, scale_factor=4.0)
+            (large if first else score(large)).sum().backward()
+        else:
+            ones = torch.randn(20, 8)
+            pairs = torch.cat([ones.repeat_interleave(20, 0), ones.repeat(20, 1)], 1)
+            (ones @ heed[:8] if first else pairs @ heed).sum().backward()
+
+    assert ("enlarged" in facts(train)) is not first
+
+
+@pytest.mark.parametrize("share", [0.2, 0.9])
+def test_places_that_the_loss_ignores_are_told(share: float) -> None:
+    head = nn.Linear(8, 20)
+
+    def train() -> None:
+        targets = torch.randint(0, 20, (100,))
+        targets[: int(100 * share)] = -100
+        nn.functional.cross_entropy(head(torch.randn(100, 8)), targets).backward()
+
+    assert ("ignored" in facts(train)) is (share > 0.5)
+
+
+@pytest.mark.parametrize("decay", [False, True])
+def test_a_penalty_of_the_weights_is_told(decay: bool) -> None:
+    net = model()
+
+    def train() -> None:
+        loss = net(torch.randn(16, 8)).square().mean()
+        if decay:
+            loss = loss + sum(one.pow(2).sum() for one in net.parameters())
+        loss.backward()
+
+    assert ("weights" in facts(train)) is decay
 
 
 @pytest.mark.parametrize("length", [10, 32])
