@@ -245,7 +245,7 @@ VALUES: tuple[Cause, ...] = (
             "something is computed of the weights alone, and derived, in each step "
             f"({case.evidence['function']}), for {case.cost}"
         ),
-        "a penalty of squares is the optimizer's weight_decay; a weight that is made of others is needed once a "
+        "a penalty of squares is the optimizer's weight_decay; a weight made of others is needed once a "
         "step at most",
         "nothing is computed of weights alone",
         bound=True,

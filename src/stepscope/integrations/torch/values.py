@@ -313,6 +313,8 @@ class Values(TorchFunctionMode):
 
     def _got(self, func: Any, args: Any, result: Any) -> None:
         """Note an attribute that is a tensor: a view of the one that has it, except its gradient."""
+        if result is None:  # what is set is used
+            self._steps[-1].used.update(self._number(one) for one in _tensors(args))
         if isinstance(result, torch.Tensor) and args and isinstance(args[0], torch.Tensor):
             self._steps[-1].used.add(self._number(args[0]))
             name = getattr(getattr(func, "__self__", None), "__name__", "grad")
@@ -514,6 +516,8 @@ class Values(TorchFunctionMode):
                 inner = self._last.calls[at]
                 if at >= number or inner.name not in _PRODUCTS or uses[call.inputs[side]] > 1:
                     continue
+                if inner.name == "linear" and len(inner.inputs) > 2:  # a bias is added in between
+                    continue
                 now, other = _costs(inner, call, side)
                 if 2 * other <= now:
                     saved = 1 - other / now
@@ -665,27 +669,26 @@ def _grown(then: tuple[int, ...] | None, now: tuple[int, ...] | None) -> float |
 
 
 def _costs(inner: _Call, outer: _Call, side: int) -> tuple[int, int]:
-    """Return the multiplications of two products as they are, and in the other order."""
+    """Return the multiplications of two products as they are, and in the other order.
 
-    def sizes(call: _Call) -> tuple[int, int, int, int]:
-        left, right = call.shapes[:2]
-        if call.name == "linear":
-            right = (*right[:-2], right[-1], right[-2])
-        rows = left[-2] if len(left) > 1 else 1
-        batch = prod(left[:-2])
-        if len(right) < 3 and len(left) > 2:
-            rows, batch = rows * batch, 1
-        return batch, rows, left[-1], right[-1] if len(right) > 1 else 1
-
-    batch, m, k, n = sizes(inner)
-    _, rows, _, columns = sizes(outer)
-    if side == 0:
-        rows = m
-        return batch * (m * k * n + m * n * columns), batch * (k * n * columns + m * k * columns)
-    if outer.name == "linear":
-        # The other factor is transposed: (x (AB)')= (x B') A'.
-        return m * k * n + rows * n * m, rows * n * k + rows * k * m
-    return batch * m * k * n + batch * rows * m * n, batch * rows * m * k + batch * rows * k * n
+    Args:
+        inner: The first product, of matrices (m, k) and (k, n).
+        outer: The second, which gets its result.
+        side: Whether that is its left (0) or its right factor.
+    """
+    (left, right), (ahead, behind) = inner.shapes[:2], outer.shapes[:2]
+    m, k = (left[-2] if len(left) > 1 else 1), left[-1]
+    n = right[-2 if inner.name == "linear" else -1] if len(right) > 1 else 1
+    each = prod(left[:-2])
+    if side == 1 and outer.name == "linear":  # x (AB)', which is (x B') A'
+        rows = prod(ahead[:-1])
+        return each * m * k * n + rows * n * m, rows * n * k + rows * k * m
+    if side == 1:
+        rows, many = (ahead[-2] if len(ahead) > 1 else 1), max(each, prod(ahead[:-2]))
+        return each * m * k * n + many * rows * m * n, many * rows * m * k + many * rows * k * n
+    columns = behind[-2 if outer.name == "linear" else -1] if len(behind) > 1 else 1
+    joint = each if max(len(right), len(behind)) > 2 else 1  # two weights are multiplied once
+    return each * (m * k * n + m * n * columns), joint * k * n * columns + each * m * k * columns
 
 
 def _facts_of(tensor: torch.Tensor) -> Iterator[tuple[str, float, int]]:

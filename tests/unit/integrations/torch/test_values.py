@@ -132,6 +132,20 @@ def test_results_that_nothing_uses_are_told(used: bool) -> None:
     assert facts(train).get("unused", []) == ([] if used else ["cdist"])
 
 
+def test_gradients_that_are_given_to_parameters_are_used() -> None:
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def train() -> None:
+        some = [*net.parameters()]
+        loss = net(torch.randn(16, 8)).square().mean()
+        for one, gradient in zip(some, torch.autograd.grad(loss, some), strict=True):
+            one.grad = 2 * gradient
+        optimizer.step()
+
+    assert "unused" not in facts(train)
+
+
 def test_a_copy_of_a_model_that_is_saved_is_used() -> None:
     net = model()
 
@@ -188,6 +202,16 @@ def test_the_order_of_products_is_told_if_another_needs_half(early: bool) -> Non
         mixed.sum().item()
 
     assert ("order" in facts(train)) is not early
+
+
+@pytest.mark.parametrize(("bias", "wide", "told"), [(False, 64, True), (True, 64, False), (False, 4, False)])
+def test_neighbours_are_summed_before_a_layer_that_widens_if_it_has_no_bias(bias, wide, told) -> None:
+    layer, graph = nn.Linear(4, wide, bias=bias), torch.rand(2, 32, 32)
+
+    def train() -> None:
+        (graph @ layer(torch.randn(2, 32, 4))).relu().sum().backward()
+
+    assert ("order" in facts(train)) is told
 
 
 def test_a_product_that_something_else_uses_stays() -> None:
