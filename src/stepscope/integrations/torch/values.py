@@ -540,11 +540,10 @@ class Values(TorchFunctionMode):
                     elif call.name in _PRODUCTS:
                         yield "zeros", number, None, kind, ratio
                 padded += [one for one in comes.get(value, ()) if one[1] in shape]
-            if padded:
+            if padded and not call.works:  # what is written to is looked at again
                 for value in call.outputs:
                     comes[value] = padded
-                if not call.works:
-                    yield "padded", number, None, call.name, max(padded)[0]
+                yield "padded", number, None, call.name, max(padded)[0]
 
     def _enlarged(self) -> Iterator[tuple[str, int, _Call, str, float]]:
         """Yield values that are repeated, or enlarged otherwise, and then multiplied to fewer."""
