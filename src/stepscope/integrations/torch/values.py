@@ -617,11 +617,11 @@ def _compiles() -> bool:
     return bool(compiled is not None and compiled.counters["frames"]["total"])
 
 
-def _ignored(targets: object, index: object) -> float:
+def _ignored(targets: object, index: int) -> float:
     """Return the share of targets that a loss ignores."""
     if not isinstance(targets, torch.Tensor) or targets.is_floating_point() or not targets.numel():
         return 0.0
-    return float(targets.detach().eq(index).float().mean())  # type: ignore[arg-type]
+    return float(targets.detach().eq(index).float().mean())
 
 
 def _memory_of(tensor: torch.Tensor) -> int:
