@@ -151,7 +151,7 @@ def test_whether_a_difference_is_real(sweep_of_seeds, first_screen):
     tab(page, "Compare")
     page.get_by_role("button", name="trial-7-s0 on side B").click(timeout=PATIENCE_MS)
     verdict = page.get_by_role("region", name="Largest difference")
-    verdict.get_by_text("loss").first.wait_for(timeout=PATIENCE_MS)
+    verdict.get_by_text("the spread").first.wait_for(timeout=PATIENCE_MS)
 
 
 def test_a_value_is_read(sweep_of_seeds, first_screen):
