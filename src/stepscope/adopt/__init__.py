@@ -2,6 +2,6 @@
 
 from stepscope.adopt.files import logs_in, logs_of
 from stepscope.adopt.log import Log
-from stepscope.adopt.write import write
+from stepscope.adopt.write import places, write
 
-__all__ = ["Log", "logs_in", "logs_of", "write"]
+__all__ = ["Log", "logs_in", "logs_of", "places", "write"]

@@ -91,10 +91,12 @@ def logs_of(path: str | os.PathLike[str], name: str = "") -> list[Log]:
     name = name or "/".join(filter(None, (path.absolute().parent.name, path.stem)))
     try:
         logs = _read(path, name)
+    except LogDirectoryError:
+        raise
     except OSError as error:
-        if isinstance(error, LogDirectoryError):
-            raise
         raise LogDirectoryError(f"cannot be read: {error.strerror}", path=path) from error
+    except RecursionError as error:
+        raise LogDirectoryError("its objects are nested too deeply for a log", path=path) from error
     logs = [log for log in logs if log.rows]
     if not logs:
         raise LogDirectoryError("no log of a training is in this file", path=path, hint=KNOWN)
@@ -127,7 +129,7 @@ def _json_records(text: str) -> list[Record]:
         return []
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return [flattened(record) for line in text.splitlines() if (record := _json_object(line)) is not None]
     lists = (
         [document]
@@ -153,7 +155,7 @@ def _json_records(text: str) -> list[Record]:
 def _json_object(line: str) -> dict[str, Any] | None:
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None  # a torn last line, or one of another program
     return record if isinstance(record, dict) else None
 
@@ -166,7 +168,10 @@ def _table_records(text: str) -> list[Record]:
     for delimiter in DELIMITERS:
         if not lines or delimiter not in lines[0]:
             continue
-        rows = [row for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=True) if row]
+        try:
+            rows = [row for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=True) if row]
+        except csv.Error:  # a field of more than 128 KiB, and so no table of numbers
+            continue
         names = [name.strip() for name in rows[0]]
         whole = [row for row in rows[1:] if len(row) == len(names)]
         if len(whole) < LEAST_ROWS or len(whole) * 10 < (len(rows) - 1) * 9:

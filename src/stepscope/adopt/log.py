@@ -19,6 +19,11 @@ from stepscope.names.splits import WORDS, words_of
 Cell: TypeAlias = float | int | str
 Record: TypeAlias = Mapping[str, Cell]
 """A record without its empty fields."""
+DIGITS = 18
+"""Digits of a whole number that a step can be."""
+LEAST_BEYOND = 10**DIGITS
+MOST_BITS = 1023
+"""Longest whole number that a float can be."""
 SERIES_NAMES = frozenset({"tag", "metric", "key", "name", "series"})
 """Names of a field that says of which series a record's only value is."""
 RUN_NAMES = frozenset({"run", "run_name", "experiment", "trial"})
@@ -79,7 +84,8 @@ class Log:
 def number(text: str) -> float | int | None:
     """Return a cell as the number that it is, None for any other text."""
     try:
-        return int(text) if text.lstrip("+-").isdecimal() else float(text)
+        whole = int(text) if len(text) <= DIGITS and text.lstrip("+-").isdecimal() else None
+        return float(text) if whole is None else whole
     except ValueError:
         return None
 
@@ -90,6 +96,8 @@ def cell(value: Any) -> Cell | None:
         text = value.strip()
         known = number(text)
         return (text or None) if known is None else known
+    if type(value) is int and abs(value) >= LEAST_BEYOND:  # JSON has numbers of any length
+        return str(value) if value.bit_length() > MOST_BITS else float(value)
     return value if type(value) in (int, float) else None
 
 
@@ -237,9 +245,7 @@ def _steps(
         named = _counts(name)
         if len(values) * 2 < len(records) or not (named or kind == "other") or _is_time(name, values):
             continue
-        if any(value < 0 or value != math.floor(value) for _, value in values if math.isfinite(value)):
-            continue
-        if not all(math.isfinite(value) for _, value in values):
+        if not all(0 <= value < LEAST_BEYOND and value == math.floor(value) for _, value in values):
             continue
         counts = _unrolled([int(value) for _, value in values], restarts=named)
         different = 0 if counts is None else len(set(counts))
@@ -265,7 +271,7 @@ def _unrolled(counts: list[int], *, restarts: bool) -> list[int] | None:
             if not restarts:
                 return None
             if now <= max(counts[0], 1):
-                base += before
+                base = min(base + before, LEAST_BEYOND)
         unrolled.append(base + now)
     return unrolled
 

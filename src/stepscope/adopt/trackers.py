@@ -36,18 +36,23 @@ def wandb_run(path: Path, name: str, written: float) -> list[Log]:
 
     What was recorded of the machine is left out.
     """
+    from google.protobuf.message import DecodeError
+
     record_type = classes("wandb_internal", _MESSAGES)("Record")
     records: list[Record] = []
     settings: dict[str, Any] = {}
     display = ""
     for data in _framed(path.read_bytes()):
-        record = record_type.FromString(data)
+        try:
+            record = record_type.FromString(data)
+        except DecodeError:
+            continue  # damaged; the others are whole
         if record.WhichOneof("value") == "history":
             row = _items(record.history.item)
             row.setdefault("_step", record.history.step.num)
             records.append(flattened(row))
         elif record.WhichOneof("value") == "run":
-            display = record.run.display_name.decode() or display
+            display = record.run.display_name.decode("utf-8", "replace") or display
             settings |= _items(record.run.config.update)
         elif record.WhichOneof("value") == "config":
             settings |= _items(record.config.update)
@@ -76,9 +81,23 @@ def _framed(data: bytes) -> Iterator[bytes]:
 
 def _items(items: Any) -> dict[str, Any]:
     return {
-        "/".join(part.decode() for part in item.nested_key) or item.key.decode(): json.loads(item.value_json)
+        b"/".join(item.nested_key or [item.key]).decode("utf-8", "replace"): content
         for item in items
+        if (content := _json(item.value_json)) is not None
     }
+
+
+def _json(text: bytes | str) -> Any:
+    """Return what JSON says, None if it is damaged."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _object(text: bytes | str) -> dict[str, Any]:
+    content = _json(text)
+    return content if isinstance(content, dict) else {}
 
 
 def mlflow_runs(path: Path, name: str) -> list[Log]:
@@ -87,9 +106,9 @@ def mlflow_runs(path: Path, name: str) -> list[Log]:
     metrics = path / "metrics"
     for file in sorted(file for file in metrics.rglob("*") if file.is_file()):
         key = file.relative_to(metrics).as_posix()
-        for line in file.read_text(encoding="utf-8").splitlines():
-            time, value, *step = (cell(text) for text in line.split())
-            cells = {"key": key, "timestamp": time, "value": value, "step": step[0] if step else 0}
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            time, value, step, *_ = [*map(cell, line.split()), None, None, 0][:3]
+            cells = {"key": key, "timestamp": time, "value": value, "step": step or 0}
             records.append({field: content for field, content in cells.items() if content is not None})
     settings = _texts(path / "params")
     run_name = _texts(path / "tags").get("mlflow.runName")
@@ -102,12 +121,12 @@ def mlflow_runs(path: Path, name: str) -> list[Log]:
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
 def _texts(directory: Path) -> dict[str, Any]:
     return {
-        file.relative_to(directory).as_posix(): cell(file.read_text(encoding="utf-8"))
+        file.relative_to(directory).as_posix(): cell(file.read_text(encoding="utf-8", errors="replace"))
         for file in sorted(directory.rglob("*"))
         if file.is_file()
     }
@@ -163,7 +182,7 @@ def _trackio(base: sqlite3.Connection, name: str, written: float) -> list[Log]:
     has_ids = any(row[1] == "run_id" for row in base.execute("PRAGMA table_info(metrics)"))
     run_of = "run_id" if has_ids else "run_name"
     settings = {
-        run: {key: value for key, value in json.loads(text).items() if not key.startswith("_")}
+        run: {key: value for key, value in _object(text).items() if not key.startswith("_")}
         for run, text in base.execute(f"SELECT {run_of}, config FROM configs").fetchall()  # noqa: S608
     }
     runs: dict[str, tuple[str, list[Record]]] = {}
@@ -171,7 +190,7 @@ def _trackio(base: sqlite3.Connection, name: str, written: float) -> list[Log]:
         f"SELECT {run_of}, run_name, timestamp, step, metrics FROM metrics ORDER BY id"  # noqa: S608
     ):
         records = runs.setdefault(run, (run_name, []))[1]
-        records.append({**flattened(json.loads(text)), "step": step, "timestamp": time})
+        records.append({**flattened(_object(text)), "step": step, "timestamp": time})
     names = [run_name for run_name, _ in runs.values()]
     return [
         log

@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         LogDirectoryError: A file holds no log, or its run is there already.
         UsageError: One name for several runs.
     """
-    from stepscope.adopt import logs_in, write
+    from stepscope.adopt import logs_in, places, write
 
     logs: list[Log] = []
     others: dict[str, str] = {}
@@ -49,8 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--name is for one run; there are {len(logs)}", hint="import one file at a time")
     if arguments.name:
         logs[0].name = arguments.name
-    for log in logs:
-        write(log, arguments.to)
+    for log, place in zip(logs, places(logs, arguments.to), strict=True):
+        write(log, place)
+        log.name = place.relative_to(arguments.to).as_posix()
     data = {"to": arguments.to, "runs": [_data(log) for log in logs], "others": others}
     put(Output(_text(logs, others, arguments.to), data), as_json=arguments.json)
     return 0

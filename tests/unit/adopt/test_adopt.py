@@ -4,6 +4,7 @@ import json
 import lzma
 import math
 import os
+import random
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from support.recordings import recorded
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import stepscope as ss
-from stepscope.adopt import Log, logs_in, logs_of, write
+from stepscope.adopt import Log, logs_in, logs_of, places, write
 from stepscope.cli import main
 from stepscope.errors import LogDirectoryError
 
@@ -255,6 +256,50 @@ def test_a_file_without_a_log_is_refused(tmp_path, name, content):
     assert caught.value.path == str(tmp_path / name)
 
 
+def sources() -> list[tuple[str, bytes]]:
+    folder = recorded("trackers")
+    packed = [(path.stem, lzma.decompress(path.read_bytes())) for path in sorted(folder.glob("*.xz"))]
+    return packed + [(name, content.encode()) for name, content, *_ in CASES]
+
+
+@pytest.mark.parametrize(("name", "content"), sources(), ids=[name for name, _ in sources()])
+def test_damage_gives_a_log_or_a_reason(tmp_path, name, content):
+    chance = random.Random(name)
+    path = tmp_path / name
+    for attempt in range(40):
+        damaged = bytearray(content)
+        for _ in range(chance.randint(1, 8)):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        path.write_bytes(damaged[: chance.randint(1, len(damaged))])
+        try:
+            logs = logs_of(path)
+        except LogDirectoryError:
+            continue
+        for number, log in enumerate(logs):
+            write(log, tmp_path / f"{attempt}-{number}")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "step,loss\n1," + "9" * 400 + "\n2,0.5\n3,1e400\n",
+        "step,loss\n" + "9" * 30 + ",1\n" + "9" * 31 + ",2\n",
+        json.dumps([{"step": 10**400, "loss": 10**20}, {"step": 2, "loss": 0.5}]),
+        "[" * 10**5,
+        '{"loss": [1, 2], "deep": ' * 900 + "0" + "}" * 900,
+        "[" + '{"a": ' * 900 + "0" + "}" * 900 + "]",
+        "step,loss\n1,0.5\n2," + "x" * 200_000 + "\n",
+    ],
+)
+def test_numbers_of_any_length_and_depth_do_no_harm(tmp_path, content):
+    try:
+        logs = logs_of(given(tmp_path, "a.csv", content))
+    except LogDirectoryError:
+        return
+    for log in logs:
+        write(log, tmp_path / "runs")
+
+
 def test_a_directory_gives_its_logs_and_says_what_holds_none(tmp_path):
     given(tmp_path, "lightning_logs/version_0/metrics.csv", LIGHTNING)
     given(tmp_path, "data/iris.csv", "width,height,kind\n5.1,3.5,0\n4.9,3.0,0\n6.2,3.4,2\n")
@@ -272,7 +317,8 @@ def test_a_directory_gives_its_logs_and_says_what_holds_none(tmp_path):
 
 def test_a_written_run_is_read_by_us_and_by_tensorboard(tmp_path):
     (log,) = logs_of(packed(tmp_path, "mlp.wandb"), "mlp")
-    where = write(log, tmp_path / "runs")
+    where = tmp_path / "runs" / "mlp"
+    write(log, where)
     (run,) = ss.open(tmp_path / "runs").runs()
     assert run.name == "mlp"
     assert run.info.config == {"lr": 0.1, "model.width": 64}
@@ -286,10 +332,28 @@ def test_a_written_run_is_read_by_us_and_by_tensorboard(tmp_path):
 
 
 def test_a_run_that_is_there_is_never_replaced(tmp_path):
-    (log,) = logs_of(given(tmp_path, "metrics.csv", LIGHTNING), "a")
-    write(log, tmp_path / "runs")
+    logs = logs_of(given(tmp_path, "metrics.csv", LIGHTNING), "a")
+    assert places(logs * 2, tmp_path / "runs") == [tmp_path / "runs" / "a", tmp_path / "runs" / "a-2"]
+    write(logs[0], tmp_path / "runs" / "a")
     with pytest.raises(LogDirectoryError, match="there already"):
-        write(log, tmp_path / "runs")
+        places(logs, tmp_path / "runs")
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("../../etc/cron", "etc/cron"),
+        ("/etc/cron", "etc/cron"),
+        ("a/./b", "a/b"),
+        (".hidden", "_hidden"),
+        ("a\x1b\nb", "a__b"),
+        ("C:\\runs", "C__runs"),
+        ("..", "run"),
+        ("x" * 300, "x" * 100),
+    ],
+)
+def test_no_name_leads_out_of_the_log_directory(tmp_path, name, place):
+    assert places([Log(name, [])], tmp_path) == [tmp_path / place]
 
 
 def test_the_command_says_how_it_read_each_file(tmp_path, capsys):
@@ -309,6 +373,6 @@ def test_the_command_says_how_it_read_each_file(tmp_path, capsys):
 
 def test_no_speed_is_said_of_rows_without_times(tmp_path):
     (log,) = logs_of(given(tmp_path, "metrics.csv", LIGHTNING), "a")
-    write(log, tmp_path / "runs")
+    write(log, tmp_path / "runs" / "a")
     (run,) = ss.open(tmp_path / "runs").runs()
     assert run.steps_per_second is None

@@ -169,6 +169,10 @@ def test_every_address_answers_hostile_names(app: Any, ask: Any) -> None:
 def words_of_commands(out: Path) -> dict[str, list[list[str]]]:
     """Words of every command that reads a log, without the name of the log, which is D."""
     profile, run = f"D/{PROFILE}", f"D/{RUN}"
+    table = out / "table.csv"
+    with table.open("w", newline="", errors="surrogateescape") as file:
+        rows = [(name, tag, step, 0.5) for name in RUNS for tag in TAGS for step in range(3)]
+        csv.writer(file).writerows([("run", "tag", "step", "value"), *rows])
     given = {
         "text": [f"--run={RUN}", f"--tag={TEXT[:40]}"],
         "changes": [f"--run={RUN}"],
@@ -200,6 +204,7 @@ def words_of_commands(out: Path) -> dict[str, list[list[str]]]:
         "diff": [[profile, profile]],
         "report": [["D", RUN, "-o", str(out / "report.html")]],
         "export": [["D", "--format", "csv"], ["D", "--format", "json"]],
+        "import": [[str(table), "--to", str(out / "imported")]],
         "compact": [["D", str(out / "parquet")]],
         "profile": [["op", profile], ["scope", profile]],
     }
