@@ -138,7 +138,8 @@ class TorchProfiler:
 
     def values(self) -> dict[str, Any]:
         """Return the calls whose work was needless; asked before ``stop``."""
-        return {"calls": self._values.calls, "facts": [one._asdict() for one in self._values.facts()]}
+        followed, self._values = self._values, Values()  # it refers to all calls of two steps
+        return {"calls": followed.calls, "facts": [one._asdict() for one in followed.facts()]}
 
     def settings(self) -> dict[str, str]:
         """Return what the calls of models told of them; asked before ``stop``."""

@@ -45,6 +45,7 @@ _LARGE_BYTES = 1 << 20
 """Arrays of the host up to this size are compared by their values."""
 _MIN_NUMBERS = 1 << 12
 """Numbers of a tensor from which on it is looked at: the work on a smaller one is that of calling."""
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _core: Any = torch._C
 
 
@@ -242,7 +243,12 @@ class Values(TorchFunctionMode):
 
     def _look(self, tensor: torch.Tensor, number: int) -> None:
         """Note what the values of data tell: of what comes of no parameter, gradient or optimizer."""
-        if len(self._steps) == 1 and number not in self._trained and number not in self._facts:
+        if (
+            len(self._steps) == 1
+            and number not in self._trained
+            and number not in self._facts
+            and _may_look(tensor)
+        ):
             self._facts[number] = list(_facts_of(tensor))
 
     def _keep(self, tensor: torch.Tensor, number: int, version: int | None = None) -> None:
@@ -619,9 +625,20 @@ def _compiles() -> bool:
 
 def _ignored(targets: object, index: int) -> float:
     """Return the share of targets that a loss ignores."""
-    if not isinstance(targets, torch.Tensor) or targets.is_floating_point() or not targets.numel():
+    if not isinstance(targets, torch.Tensor) or not _may_look(targets):
+        return 0.0
+    if targets.is_floating_point() or not targets.numel():
         return 0.0
     return float(targets.detach().eq(index).float().mean())
+
+
+def _may_look(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor's values may be read: that waits for no device and for no other rank.
+
+    A device would be waited for, which a CUDA graph that is being captured forbids; a shard of a tensor, or a
+    wrapper of ``torch.func``, has no values of its own.
+    """
+    return type(tensor) in _PLAIN and tensor.device.type == "cpu"
 
 
 def _memory_of(tensor: torch.Tensor) -> int:

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from stepscope.analyze.advise import Facts, advise
+from stepscope.integrations.torch import values as followed
 from stepscope.integrations.torch.values import Values
 from stepscope.trace.load import load_trace
 
@@ -290,6 +291,27 @@ def test_a_factor_that_is_mostly_zeros_is_told(zeros: float) -> None:
         (graph @ net(torch.randn(128, 8))).sum().backward()
 
     assert ("zeros" in facts(train)) is (zeros > 0.9)
+
+
+def test_a_device_is_never_waited_for() -> None:
+    """A tensor of the device ``meta`` has no values: reading one would raise, as under a CUDA graph."""
+    batch = torch.empty(WIDE, WIDE, device="meta")
+    targets = torch.empty(WIDE, dtype=torch.long, device="meta")
+    told = facts(lambda: [nn.functional.cross_entropy(batch.exp(), targets) for _ in range(2)])
+    assert "again" in told
+
+
+def test_a_part_of_a_tensor_is_not_read(monkeypatch) -> None:
+    """Reading the values of a distributed tensor would wait for the other ranks."""
+
+    class Shard(torch.Tensor):
+        pass
+
+    read: list[type] = []
+    monkeypatch.setattr(followed, "_facts_of", lambda tensor: read.append(type(tensor)) or [])
+    batch, shard = torch.zeros(4, 32), torch.zeros(4, 32).as_subclass(Shard)
+    facts(lambda: (batch * 2, shard * 2))
+    assert set(read) == {torch.Tensor}
 
 
 def test_one_step_tells_nothing_and_the_program_sees_no_mode() -> None:
