@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from stepscope.health import RULES, Monitor
+from stepscope.names.meanings import Correction, Meanings
 
 RULE = "nonfinite-series"
 
@@ -46,3 +48,18 @@ def test_once_the_training_loss_is_finite_again_a_metric_that_is_not_has_a_findi
         )
         monitor.finish()
         assert [each.rule for each in monitor.verdict.findings if each.rule == RULE] == found
+
+
+@pytest.mark.parametrize("order", [("zebra", "ranks/loss"), ("ranks/loss", "zebra")], ids="first {}".format)
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_loss_that_a_rank_recorded_twice_has_the_name_that_the_program_gave_it(order, apart):
+    monitor = Monitor(meanings=Meanings({"zebra": Correction(role="loss")}))
+    steps = np.arange(8)
+    losses = np.where(steps == 7, np.nan, 7.0)
+    for tag in order:
+        monitor.take(tag, steps, losses, 1e9 + steps, rank=0)
+        if apart:
+            monitor.advance(1e9 + 8)
+    monitor.finish()
+    findings = [finding for finding in monitor.verdict.findings if finding.rule == "nonfinite-loss"]
+    assert [(finding.tag, finding.rank, finding.step) for finding in findings] == [("zebra", 0, 7)]

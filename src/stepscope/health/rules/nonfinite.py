@@ -176,6 +176,8 @@ class NonFinite(Row):
             elif bad.seen.since_step == since and bad.rank not in ranks:
                 first.append(bad)
                 ranks = sorted([*ranks, bad.rank])
+            elif bad.seen.since_step == since and bad.rank == first[0].rank and _names_better(bad, first[0]):
+                first[0] = bad
         lead, at = first[0]
         text = lead.text
         if len(ranks) > 1:
@@ -184,7 +186,7 @@ class NonFinite(Row):
         elif ranks:
             text += self._on(ranks[0], lead.since_step, known, run)
         stream, sentence = self._told.get(place, (at.stream, ""))
-        if text != sentence:
+        if (at.stream, text) != (stream, sentence):
             self._told[place] = at.stream, text
             if (stream, place.about) in self._open:
                 self._open[at.stream, place.about] = self._open.pop((stream, place.about))
@@ -217,6 +219,14 @@ class NonFinite(Row):
         """Correct an open finding; it keeps the time at which it was noticed."""
         before = self.found[place]
         self._put(place, replace(newest, wall=before.wall, number=before.number, causes=before.causes))
+
+
+def _names_better(bad: Bad, other: Bad) -> bool:
+    """Return whether a series has the name that the program gave it, of two that a rank recorded of a loss.
+
+    A rank's own file holds the loss once more; which of the two is read first is chance.
+    """
+    return bad.at.stream.role != "rank_loss" == other.at.stream.role
 
 
 def counted_values(value: float, what: str) -> str:
