@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from stepscope.names.kinds import metric_kind
-from stepscope.names.roles import meaning_of
+from stepscope.names.roles import Meaning, is_metric, meaning_of
 from stepscope.names.splits import AMBIGUOUS, WORDS, split_tag
 
 MAX_LINE = 400
@@ -142,6 +142,13 @@ def _values_in(shape: str) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
     return tuple(fields.values.values()), tuple(fields.parts.values())
 
 
+def _meaning_of(name: str) -> Meaning | None:
+    """Return the meaning of a name, None if only its kind is known: that may be a word of a sentence."""
+    meaning = meaning_of(name)
+    by_kind = meaning is not None and meaning.role == "metric" and metric_kind(name, None) == "score"
+    return None if by_kind and split_tag(name).split is None and not is_metric(name) else meaning
+
+
 def _is_loss(name: str) -> bool:
     return metric_kind(name, None) == "loss"
 
@@ -248,7 +255,7 @@ class Table:
             by_commas = ["_".join(column.split()) for column in columns]
             listed = len(columns) > 1  # perhaps by a sentence, unless the first counts
             for names in (by_commas,) if listed else (apart, words):  # such as ``Iter  Train Loss  Time``
-                roles = [meaning.role if (meaning := meaning_of(name)) else None for name in names]
+                roles = [meaning.role if (meaning := _meaning_of(name)) else None for name in names]
                 counted = _PLACE.match(f"{names[0]} 0") is not None
                 metrics = sum(role in ROLES for role in roles)
                 if len(names) > 1 and metrics and (counted or (metrics > 1 and not listed)):
@@ -260,7 +267,7 @@ class Table:
         return {
             name: float(cell)
             for name, cell in zip(self.names, cells, strict=True)
-            if (meaning := meaning_of(name)) and meaning.role in ROLES and not _TIME.search(cell)
+            if (meaning := _meaning_of(name)) and meaning.role in ROLES and not _TIME.search(cell)
         }
 
     def place_of(self, line: str) -> Place | None:
@@ -412,11 +419,11 @@ def _named(words: list[str]) -> Metric | None:
     """Return the metric whose name ends some words."""
     if words and words[-1].lower() in _EVERYDAY:
         meant = [word for word in words if word.lower() not in _UNNAMED]
-        if meaning_of("_".join(meant[-MAX_WORDS:])) is None:
+        if _meaning_of("_".join(meant[-MAX_WORDS:])) is None:
             return None  # such as ``time cost``
     for length in range(1, min(len(words), MAX_WORDS) + 1):
         name = "_".join(words[-length:])
-        meaning = None if "." in name else meaning_of(name)  # a file, a module
+        meaning = None if "." in name else _meaning_of(name)  # a file, a module
         if meaning is not None and meaning.role in ROLES and (length == 1 or meaning.role != "part_loss"):
             by_kind = meaning.role == "metric" and _is_loss(name)  # an error, which may be one of the program
             return Metric(_name(words, length), "" if by_kind else meaning.role)
