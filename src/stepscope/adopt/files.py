@@ -94,9 +94,13 @@ def logs_of(path: str | os.PathLike[str], name: str = "") -> list[Log]:
     except LogDirectoryError:
         raise
     except OSError as error:
-        raise LogDirectoryError(f"cannot be read: {error.strerror}", path=path) from error
+        raise LogDirectoryError(
+            f"cannot be read: {error.strerror}", hint="check the path and its permissions", path=path
+        ) from error
     except RecursionError as error:
-        raise LogDirectoryError("its objects are nested too deeply for a log", path=path) from error
+        raise LogDirectoryError(
+            "its objects are nested too deeply for a log", hint=KNOWN, path=path
+        ) from error
     logs = [log for log in logs if log.rows]
     if not logs:
         raise LogDirectoryError("no log of a training is in this file", path=path, hint=KNOWN)

@@ -146,8 +146,12 @@ def sqlite_runs(path: Path, name: str, written: float) -> list[Log]:
             if {"run_name", "step", "metrics"} <= columns:
                 return _trackio(base, name, written)
     except sqlite3.Error as error:
-        raise LogDirectoryError(f"a database that cannot be read: {error}", path=path) from error
-    raise LogDirectoryError("a database of neither MLflow nor trackio", path=path)
+        raise LogDirectoryError(
+            f"a database that cannot be read: {error}", hint="close what writes to it, or copy it", path=path
+        ) from error
+    raise LogDirectoryError(
+        "a database of neither MLflow nor trackio", hint="export its values as CSV", path=path
+    )
 
 
 def _mlflow_database(base: sqlite3.Connection, name: str, written: float) -> list[Log]:

@@ -65,4 +65,6 @@ def write(log: Log, target: Path) -> None:
             writer.scalars(row.values.items(), row.step, row.wall_time)
         writer.close()
     except OSError as error:
-        raise LogDirectoryError(f"cannot be written: {error.strerror}", path=target) from error
+        raise LogDirectoryError(
+            f"cannot be written: {error.strerror}", hint="give another directory (--to)", path=target
+        ) from error
