@@ -31,7 +31,7 @@ def runs(tmp_path_factory):
 def opened(runs, serve_long, watch):
     def at(hash_, **options):
         watched = watch(serve_long(runs), hash_, **options)
-        watched.wait("() => document.querySelector('[aria-label=Findings] .muted.end')")
+        watched.page.get_by_role("region", name="Findings").get_by_text("lacked data").first.wait_for()
         return watched
 
     return at
@@ -196,7 +196,7 @@ def test_where_the_loss_of_a_running_run_will_end_is_said_and_of_one_that_is_ove
         server = serve(tmp_path)
         for name, ends in (("now", True), ("over", False)):
             watched = watch(server, f"#/overview?q=run:{name}")
-            watched.wait("() => document.querySelector('[aria-label=Findings] .muted.end')")
+            watched.page.get_by_role("region", name="Findings").get_by_text("lacked data").first.wait_for()
             findings = watched.page.get_by_role("region", name="Findings")
             assert ("train/loss will end at 2.0" in findings.inner_text()) == ends
             assert ("at step 3,999" in findings.inner_text()) == ends

@@ -73,7 +73,7 @@ def test_one_click_leads_to_where_it_began_which_the_axes_mark(runs, serve_long,
 
 def test_a_sound_run_has_no_bar(runs, serve_long, watch):
     watched = watch(serve_long(runs), "#/overview?q=run:sound")
-    watched.wait("() => document.querySelector('[aria-label=Findings] .muted.end')")
+    watched.page.get_by_role("region", name="Findings").get_by_text("lacked data").first.wait_for()
     assert watched.page.locator("aside.blame").count() == 0
 
 

@@ -47,7 +47,7 @@ def test_a_finding_shows_the_step_that_it_names(runs, serve_long, watch):
     page, rules = watched.page, set()
     for run, values in WRONG.items():
         watched.open(f"#/overview?q=run:{run}")
-        watched.wait("() => document.querySelector('[aria-label=Findings] .muted.end')")
+        watched.page.get_by_role("region", name="Findings").get_by_text("lacked data").first.wait_for()
         links = page.get_by_role("complementary", name=f"What is wrong with {run}").get_by_role(
             "link", name=re.compile(r"^Show step [\d,]+$")
         )

@@ -318,7 +318,7 @@ class TestWhatALinkMayDo:
     def test_it_asks_questions_which_change_nothing(self, ask):
         headers = JSON | bearer(view_token(SECRET, HERE, NOW + 60))
         questions = [name for name, route in all_routes().items() if route.method == "POST" and route.reads]
-        assert questions == ["ask", "series", "sweep"]
+        assert questions == ["ask", "compare", "series", "sweep"]
         for name in questions:
             assert ask(guard(), f"/api/v1/{name}", method="POST", headers=headers).status == 200
 

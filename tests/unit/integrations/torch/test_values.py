@@ -20,6 +20,12 @@ from stepscope.trace.load import load_trace
 WIDE = 64
 
 
+@pytest.fixture(autouse=True)
+def _nothing_compiled(monkeypatch):
+    """Other tests of the process compile, after which no values are followed."""
+    monkeypatch.setattr(followed, "_compiles", lambda: False)
+
+
 def facts(step, steps: int = 2) -> dict[str, list[str]]:
     """Return the functions of needless calls by the kind of fact, of a step that is run twice."""
     values = Values()
