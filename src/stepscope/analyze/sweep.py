@@ -184,6 +184,6 @@ def standing(rows: Sequence[Configuration], names: Sequence[str], lower: bool | 
     single = [len(row.values) == 1 for row in rows if row.tied]
     if all(single):
         return f"No winner {between} can be told: each ran once, so nothing shows how much seeds differ"
-    other = "they differ no more" + ("" if len(tied) == 2 else f" from {tied[0]}")
+    other = "these values differ no more" + ("" if len(tied) == 2 else f" from that of {tied[0]}")
     once = ", or ran once as it did" if single[0] and sum(single) > 1 else ""
     return f"No winner {between}: {other} than seeds do by chance{once}"
