@@ -59,7 +59,7 @@ def install(late: ModuleType | None = None) -> None:
         earlier.replace(print)  # for whoever has kept it
         # What is written to the streams in other ways it looks at until there is a run: it takes little time.
         earlier.told, earlier.take = told, take_written
-        process.begins.append(earlier.leave_streams)
+        process.before.append(earlier.leave_streams)
     handle = logging.Logger.handle
 
     @wraps(handle)

@@ -52,6 +52,8 @@ class Process(Switches):
         self._facts: dict[str, Any] = {}
         self.begins: list[Callable[[], None]] = []
         """Called when the run begins."""
+        self.before: list[Callable[[], None]] = []
+        """Called before that: a run watches the streams, too, and finds them as the program has them."""
         self.step_of_values: Callable[[], int | None] = lambda: None
         """Returns the step to which values belong that the program gives now; None for the running one."""
         self.fetched: Callable[[float], None] = lambda seconds: None
@@ -156,6 +158,8 @@ class Process(Switches):
             from stepscope.capture import ProfilerHook
 
             hooks.append(ProfilerHook(save_secs=PROFILE_SECS, max_overhead=PROFILE_SHARE))
+        for prepare in self.before:
+            prepare()
         run = Run(directory, hooks=hooks, card=False)
         follow(run)
         for begin in self.begins:

@@ -75,6 +75,7 @@ def test_what_is_written_before_there_is_a_run_is_taken_once(monkeypatch):
     monkeypatch.setattr(printed, "_installed", False)
     monkeypatch.setattr(printed, "told", printed.told)
     monkeypatch.setattr(printed.process, "begins", [])
+    monkeypatch.setattr(printed.process, "before", [])
     monkeypatch.setattr(Told, "line", lambda self, line: lines.append(line))
     made = sitecustomize._Lines()
     monkeypatch.setattr(made, "_now", lambda: 0.0)
@@ -83,9 +84,8 @@ def test_what_is_written_before_there_is_a_run_is_taken_once(monkeypatch):
     print("step 1 loss 0.5")
     streams.stdout.write('{"step": 2, "loss": 0.25}\n')
     assert lines == ["step 1 loss 0.5", '{"step": 2, "loss": 0.25}']
-    for begin in printed.process.begins:
-        if begin == made.leave_streams:
-            begin()
+    for prepare in printed.process.before:
+        prepare()
     assert "write" not in vars(streams.stdout)
 
 
