@@ -105,8 +105,8 @@ def test_configurations(configs: Any, keys: list[str], seeds: list[str], sizes: 
             True,
             "ABC",
             "ABC",
-            "No winner among the first 3: these values differ no more from that of A than seeds do by chance, or "
-            "ran once",
+            "No winner among the first 3: these values differ no more from that of A than seeds do by "
+            "chance, or ran once",
         ),
         ([[1.0, 1.1, 0.9], [50.0]], True, "AB", "A", "Best: A."),
         ([[1.0, 1.1, 0.9], [1.2]], True, "AB", "AB", "No winner between A and B"),
