@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.overrides import TorchFunctionMode
 
 from stepscope.capture.backend import FOLLOWED, LOOKS, OWN, VALUE
@@ -45,6 +44,8 @@ _LARGE_BYTES = 1 << 20
 """Arrays of the host up to this size are compared by their values."""
 _MIN_NUMBERS = 1 << 12
 """Numbers of a tensor from which on it is looked at: the work on a smaller one is that of calling."""
+SCOPE, UPDATE = "_record_function_", "Optimizer.step#"
+"""How the names of the functions begin that open and close a scope, and that of an optimizer's step."""
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _core: Any = torch._C
 
@@ -125,7 +126,9 @@ class Values(TorchFunctionMode):
         self._weights: set[int] = set()
         """Numbers of parameters, and of what is computed of parameters alone."""
         self._random: set[Any] = set()
-        self._updating = False
+        self._updating = self._wrote = False
+        self._scopes: list[bool] = []
+        """Of each open ``record_function``, whether it is the step of an optimizer."""
         self._own: dict[CodeType, bool] = {}
         self._count = 0
         self._foreign = False
@@ -140,10 +143,6 @@ class Values(TorchFunctionMode):
             yield
             return
         self._steps.append(_Step())
-        hooks = (
-            register_optimizer_step_pre_hook(self._updates),
-            register_optimizer_step_post_hook(self._updated),
-        )
         marked = self._begin(FOLLOWED) if len(self._steps) == LOOKS else nullcontext()
         mode: Any = self
         mode.__enter__()
@@ -152,8 +151,6 @@ class Values(TorchFunctionMode):
                 yield
         finally:
             self._leave()
-            for hook in hooks:
-                hook.remove()
 
     def _leave(self) -> None:
         """Take the mode off the thread's stack, wherever in it it is."""
@@ -166,20 +163,30 @@ class Values(TorchFunctionMode):
         for mode in reversed(above):
             _core._push_on_torch_function_stack(mode)
 
-    def _updates(self, *_: object) -> None:
-        self._updating = True
+    def _scope(self, name: str, args: Any) -> None:
+        """Note the begin or the end of a ``record_function``: an optimizer's step is one.
 
-    def _updated(self, optimizer: Any, *_: object) -> None:
-        """Give what an optimizer may have written to, which not every one counts as a new version, anew."""
-        self._updating = False
-        for group in optimizer.param_groups:
-            for one in group["params"]:
-                self._known.pop(id(one), None)
+        Hooks would not do: a step may end within those of an optimizer, which must not change meanwhile. If
+        no call wrote anything, a function of others did, of which no version tells: all weights are new.
+        """
+        if "enter" in name:
+            updates = bool(args) and str(args[0]).startswith(UPDATE)
+            self._scopes.append(updates)
+            if updates:
+                self._updating, self._wrote = True, False
+        elif self._scopes and self._scopes.pop():
+            self._updating = False
+            if not self._wrote:
+                kept = {at: one for at, one in self._known.items() if one[2] not in self._weights}
+                self._known = kept
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call a function of PyTorch, and note what it was given and what came of it."""
         kwargs = kwargs or {}
-        if self._broken:
+        name = getattr(func, "__name__", "")
+        if name.startswith(SCOPE):
+            self._scope(name, args)
+        if self._broken or name.startswith(SCOPE):
             return func(*args, **kwargs)
         call = drawn = None
         with suppress(Exception):
@@ -346,6 +353,7 @@ class Values(TorchFunctionMode):
         if name.startswith(("_foreach_", "_fused_", "_amp_")) and writes:
             for one in _tensors((args, kwargs)):
                 self._known.pop(id(one), None)
+        self._wrote |= writes
         call.works = writes or not results
         call.grad = any(one.requires_grad for one in results)
         call.weights = bool(call.inputs) and self._weights.issuperset(call.inputs) and not self._updating

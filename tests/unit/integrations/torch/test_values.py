@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from stepscope.analyze.advise import Facts, advise
 from stepscope.integrations.torch import values as followed
@@ -373,3 +374,55 @@ def test_a_capture_lets_advice_name_both_lines(tmp_path: Path, way: str) -> None
     for one in found:
         assert one.place["line"] == 13
         assert one.evidence["other"].endswith("train.py:10 <module>")
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_step_may_end_within_the_hooks_of_an_optimizer(fused) -> None:
+    """As under ``stepscope run``: PyTorch goes through its hooks meanwhile, and they must not change."""
+    net, batch = model(), torch.randn(8, 8)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.1, fused=fused)
+    values = Values()
+    opened = []
+
+    def boundary(*_: object) -> None:
+        while opened:
+            opened.pop().__exit__(None, None, None)
+        if len(values._steps) < 2:
+            opened.append(values.step())
+            opened[0].__enter__()
+
+    handles = [
+        register_optimizer_step_post_hook(boundary),
+        register_optimizer_step_post_hook(lambda *_: None),
+    ]
+    try:
+        for _ in range(4):
+            net(batch).sum().backward()
+            net(batch).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert values.calls
+    assert {one.kind for one in values.facts()} == {"again"}
+
+
+def test_weights_that_a_function_of_others_updates_are_new() -> None:
+    """A kernel of its own writes to memory; no version tells."""
+
+    class Foreign(torch.optim.SGD):
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for one in group["params"]:
+                    one.detach().numpy()[:] += 1.0
+
+    net, batch = model(), torch.randn(8, 8)
+    optimizer = Foreign(net.parameters(), lr=0.1)
+
+    def train() -> None:
+        with torch.no_grad():
+            net(batch)
+        optimizer.step()
+
+    assert "before" not in facts(train)
