@@ -529,6 +529,31 @@ def test_the_causes_of_a_profile_are_on_the_card(command, program, batches, expe
         assert "the causes: no steps were profiled; the program ended before" in card(ended.stderr)["unknown"]
 
 
+def test_a_profile_changes_nothing_of_a_program(tmp_path, command, program):
+    """Without a loader each step ends within the hooks of an optimizer, which must not change meanwhile."""
+    script = program("""
+    import torch
+    torch.manual_seed(0)
+    model = torch.nn.Linear(10, 1)
+    optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+    x = torch.randn(8, 10)
+    for step in range(40):
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        print(step, loss.item())
+    """)
+    plain, profiled = (
+        command(sys.executable, script, options=["--dir", name, *more], modules=TORCH)
+        for name, more in (("plain", []), ("profiled", ["--profile"]))
+    )
+    assert (plain.returncode, profiled.returncode) == (0, 0), profiled.stderr
+    assert profiled.stdout == plain.stdout
+    assert len(profiled.stdout.splitlines()) == 40
+    assert list(tmp_path.glob("profiled/a/profiles/*.json.gz"))
+
+
 TRAIN = "\n".join(line[4:] for line in LOOP.format(end="").splitlines()) + "\n"
 OWN_WAYS = """
 import io, os, sys
