@@ -46,6 +46,9 @@ _MIN_NUMBERS = 1 << 12
 """Numbers of a tensor from which on it is looked at: the work on a smaller one is that of calling."""
 SCOPE, UPDATE = "_record_function_", "Optimizer.step#"
 """How the names of the functions begin that open and close a scope, and that of an optimizer's step."""
+_MOST_NUMBERS = 1 << 24
+"""Numbers of a tensor up to which its values are read, which takes tens of milliseconds: a step takes parts of
+a larger one, such as a data set, and those are read."""
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _core: Any = torch._C
 
@@ -646,7 +649,7 @@ def _may_look(tensor: torch.Tensor) -> bool:
     A device would be waited for, which a CUDA graph that is being captured forbids; a shard of a tensor, or a
     wrapper of ``torch.func``, has no values of its own.
     """
-    return type(tensor) in _PLAIN and tensor.device.type == "cpu"
+    return type(tensor) in _PLAIN and tensor.device.type == "cpu" and tensor.numel() <= _MOST_NUMBERS
 
 
 def _memory_of(tensor: torch.Tensor) -> int:

@@ -321,6 +321,16 @@ def test_a_part_of_a_tensor_is_not_read(monkeypatch) -> None:
     assert set(read) == {torch.Tensor}
 
 
+def test_a_whole_data_set_is_not_read(monkeypatch) -> None:
+    """It may hold billions of numbers; the step takes a batch of it."""
+    read: list[int] = []
+    monkeypatch.setattr(followed, "_MOST_NUMBERS", 1000)
+    monkeypatch.setattr(followed, "_facts_of", lambda tensor: read.append(tensor.numel()) or [])
+    data = torch.zeros(100, 32)
+    facts(lambda: data[:4] * 2)
+    assert set(read) == {4 * 32}
+
+
 def test_one_step_tells_nothing_and_the_program_sees_no_mode() -> None:
     batch = torch.randn(8, 8)
     assert facts(lambda: (batch.exp(), batch.exp()), steps=1) == {}
