@@ -47,8 +47,10 @@ _MIN_NUMBERS = 1 << 12
 SCOPE, UPDATE = "_record_function_", "Optimizer.step#"
 """How the names of the functions begin that open and close a scope, and that of an optimizer's step."""
 _MOST_NUMBERS = 1 << 24
-"""Numbers of a tensor up to which its values are read, which takes tens of milliseconds: a step takes parts of
-a larger one, such as a data set, and those are read."""
+"""Numbers of a tensor up to which its values are read, which takes tens of milliseconds.
+
+A step takes parts of a larger one, such as a data set, and those are read.
+"""
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _core: Any = torch._C
 
