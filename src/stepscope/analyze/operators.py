@@ -11,16 +11,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.groups import Groups, PerStep
+from stepscope.attribute.named import named
 from stepscope.attribute.spans import Ints
 from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace
+
+OWN = re.compile(r"^stepscope ")
+"""Matches the names of what a capture records of itself: it is no operator of the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ class OperatorTimes:
 
 def operator_times(trace: Trace) -> OperatorTimes:
     """Compute host and device times of every operator's call."""
-    is_operator = trace.kind == Kind.HOST_OP
+    is_operator = (trace.kind == Kind.HOST_OP) & ~named(trace, OWN)[trace.name]
     rows = np.flatnonzero(is_operator)
     parent = np.ascontiguousarray(trace.parent, np.int32)
     above = np.where(parent >= 0, trace.operator[parent], -1)

@@ -75,7 +75,11 @@ def test_operators(trace):
 
 
 def test_operators_without_launches(make):
-    (op,) = operator_table(make.build([make.event("op", make.Kind.HOST_OP, 0, 5)]))
+    marked = [
+        make.event("stepscope value 3", make.Kind.HOST_OP, 0, 9),
+        make.event("op", make.Kind.HOST_OP, 0, 5),
+    ]
+    (op,) = operator_table(make.build(marked))
     assert op.device_total_ns is None
     assert op.device_per_step is None
     with pytest.raises(EmptyTraceError, match="no operator"):
