@@ -48,7 +48,7 @@ def logs_in(path: str | os.PathLike[str]) -> tuple[list[Log], dict[str, str]]:
     for file in _files(path):
         try:
             read = logs_of(file, _name(file, path))
-        except (LogDirectoryError, OSError) as error:
+        except LogDirectoryError as error:
             others[os.fspath(file)] = str(error)
             continue
         logs += [log for log in read if log.told]

@@ -13,6 +13,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
+from stepscope.launch.lines import place_of
 from stepscope.names.kinds import metric_kind
 from stepscope.names.splits import WORDS, words_of
 
@@ -181,9 +182,10 @@ def _long_form(records: Sequence[Record]) -> tuple[str, str, str] | None:
 def _log(records: Sequence[Record], name: str, written: float, settings: Mapping[str, Any] | None) -> Log:
     numbers, log = _numbers(records, name)
     log.settings = dict(settings or {})
-    log.steps_by, steps = _steps(records, numbers)
+    clocks = {name for name, values in numbers.items() if _rate(name, values) or _is_elapsed(name, values)}
+    log.steps_by, steps = _steps(records, {name: numbers[name] for name in numbers if name not in clocks})
     log.times_by, times = _times(records, numbers, written)
-    used = {log.steps_by, log.times_by} | {name for name in numbers if _is_time(name, numbers[name])}
+    used = {log.steps_by, log.times_by, *clocks}
     split = _split_field(records)
     for name in (split, log.steps_by, log.times_by):
         log.left_out.pop(name, None)
@@ -220,15 +222,10 @@ def _numbers(records: Sequence[Record], name: str) -> tuple[dict[str, list[tuple
 
 def _counts(name: str) -> bool:
     """Return whether a name says that its values count steps, epochs, examples or the like."""
-    return metric_kind(name, None) == "counter" or bool(_COUNTED & set(words_of(name)))
-
-
-_COUNTED = frozenset(
-    word + plural
-    for word in ("step", "epoch", "iteration", "iter", "update", "timestep", "batch", "episode")
-    for plural in ("", "s", "es")
-) | {"it", "round", "rounds", "generation", "generations", "samples", "tokens"}
-"""Words for a count, in a name whose kind says nothing."""
+    kind = metric_kind(name, None)
+    if kind != "other":
+        return kind == "counter"
+    return any(metric_kind(word, None) == "counter" or place_of(f"{word} 1") for word in words_of(name))
 
 
 def _steps(
@@ -243,7 +240,7 @@ def _steps(
     for name, values in numbers.items():
         kind = metric_kind(name, None)
         named = _counts(name)
-        if len(values) * 2 < len(records) or not (named or kind == "other") or _is_time(name, values):
+        if len(values) * 2 < len(records) or not (named or kind == "other"):
             continue
         if not all(0 <= value < LEAST_BEYOND and value == math.floor(value) for _, value in values):
             continue
@@ -301,10 +298,6 @@ def _times(
         if len(values) == len(records) > 1 and _is_elapsed(name, values):
             return name, [written - values[-1][1] + value for _, value in values]
     return "", [written] * len(records)
-
-
-def _is_time(name: str, values: list[tuple[int, float]]) -> bool:
-    return bool(_rate(name, values)) or _is_elapsed(name, values)
 
 
 def _is_time_name(name: str) -> bool:

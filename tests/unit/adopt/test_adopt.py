@@ -174,6 +174,14 @@ def test_a_count_without_a_name_rises_evenly(tmp_path):
     assert ("best", 10, 3) in points(log)
 
 
+def test_a_rate_and_a_loss_of_a_step_count_nothing(tmp_path):
+    """Their names have words for counts; Lightning calls a loss of one step so."""
+    content = "best,tokens_per_second,loss_step\n7,100,3\n9,110,4\n12,120,5\n"
+    (log,) = logs_of(given(tmp_path, "a.csv", content))
+    assert log.steps_by == ""
+    assert {("tokens_per_second", 1, 110), ("loss_step", 2, 5)} <= set(points(log))
+
+
 def test_each_series_of_a_long_table_counts_its_own_steps(tmp_path):
     first, second = logs_of(given(tmp_path, "all.csv", LONG), "all")
     assert (first.name, second.name) == ("all/a", "all/b")
