@@ -24,7 +24,7 @@ from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace
 
-OWN = re.compile(r"^stepscope ")
+RECORDERS = re.compile(r"^stepscope ")
 """Matches the names of what a capture records of itself: it is no operator of the program."""
 
 
@@ -60,7 +60,7 @@ class OperatorTimes:
 
 def operator_times(trace: Trace) -> OperatorTimes:
     """Compute host and device times of every operator's call."""
-    is_operator = (trace.kind == Kind.HOST_OP) & ~named(trace, OWN)[trace.name]
+    is_operator = (trace.kind == Kind.HOST_OP) & ~named(trace, RECORDERS)[trace.name]
     rows = np.flatnonzero(is_operator)
     parent = np.ascontiguousarray(trace.parent, np.int32)
     above = np.where(parent >= 0, trace.operator[parent], -1)

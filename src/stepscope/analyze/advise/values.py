@@ -16,6 +16,7 @@ from stepscope.analyze.advise.cause import Cause, Selection, on_each
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case
 from stepscope.analyze.advise.gradients import with_backward
 from stepscope.analyze.advise.waited import Waited, outermost
+from stepscope.analyze.operators import RECORDERS
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
 from stepscope.attribute.origin import line_of
@@ -26,7 +27,6 @@ from stepscope.trace.sampled import Followed, Needless
 
 _ONE_HOT, _SPARSE = "one number a row", 0.99
 _VALUE = "stepscope value "
-_MARKS = re.compile(r"^stepscope (?:value \d+|values|followed values)$")
 _CALLS = re.compile(r"^stepscope value \d+$")
 _OWN = re.compile(r"^stepscope values$")
 _STEP = re.compile(r"^stepscope followed values$")
@@ -100,7 +100,7 @@ class _Step:
         if not len(steps):
             return
         begun, ended = int(trace.start_ns[steps[0]]), int(trace.end_ns[steps[0]])
-        marks = named(trace, _MARKS)[trace.name]
+        marks = named(trace, RECORDERS)[trace.name]
         rows = np.flatnonzero(on_lane & (trace.kind == Kind.HOST_OP) & ~marks)
         mine = rows[(trace.start_ns[rows] >= begun) & (trace.start_ns[rows] < ended)]
         ours = rows_spans(trace, np.flatnonzero(on_lane & named(trace, _OWN)[trace.name]))
