@@ -111,7 +111,8 @@ class Comparison(msgspec.Struct, frozen=True):
 def compare_answer(desk: Desk, body: CompareRequest) -> Comparison:
     """Answer the verdicts on some metrics of two sides."""
     with refusing({StepscopeError: 422}):
-        runs = {run.base: run for run in desk.runs()} | {run.name: run for run in desk.runs()}
+        every = desk.runs()
+        runs = {run.base: run for run in every} | {run.name: run for run in every}
         sides = [[runs[name] for name in side if name in runs] for side in (body.a, body.b)]
         charts = {chart.id: chart for chart in desk.charts()}
         known = [charts[name] for name in body.charts if name in charts]
