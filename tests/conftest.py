@@ -1,7 +1,5 @@
 """What every test session needs, whoever starts it."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """What tests of the page share: one browser, servers of their own, pages that must stay clean."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -3,8 +3,6 @@
 Usage: RANK=… WORLD_SIZE=4 MASTER_ADDR=… MASTER_PORT=… python gradient_parts.py OUT
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

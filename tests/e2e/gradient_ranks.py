@@ -6,8 +6,6 @@ bit however the batch is cut up: the job of four ranks and one process can be co
 Usage: RANK=… WORLD_SIZE=4 MASTER_ADDR=… MASTER_PORT=… python gradient_ranks.py OUT MODE…
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -3,8 +3,6 @@
 Usage: RANK=… python gradient_trouble.py OUT TROUBLE
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

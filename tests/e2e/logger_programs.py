@@ -3,8 +3,6 @@
 Run as they are they write with the original; under ``python -m stepscope.compat`` with the stand-in.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

@@ -5,8 +5,6 @@ Usage: RANK=… python nan_on_a_rank.py OUT HOW
 HOW is ``input`` (rank 1's batch), ``gradient`` (its gradient alone, the loss stays finite) or ``nothing``.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """The birth-weight example records what its first lines say, alone and as a chief with four workers."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

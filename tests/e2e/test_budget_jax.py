@@ -1,7 +1,5 @@
 """The time budget of two processes of ``jax.distributed``: both stretch at the same step, and none waits."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A real run whose loss spikes leaves a profile of the steps after it, with what is known of the spike."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

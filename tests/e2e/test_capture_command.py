@@ -1,7 +1,5 @@
 """A job of two processes is asked for a profile of the same step of both, over the run's directory alone."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

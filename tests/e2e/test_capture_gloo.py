@@ -1,7 +1,5 @@
 """Ranks that train together over gloo are captured at the same step; one that dies takes no profile along."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A training that waits for its data is told so by the advice on its own captured profile."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Logs that a real Ray cluster of two workers compacts."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

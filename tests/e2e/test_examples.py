@@ -1,7 +1,5 @@
 """The examples run as they are, and record what they say."""
 
-from __future__ import annotations
-
 import math
 import os
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """Faults, played for real: every promise about what may be lost is kept. ``make faults`` prints the table."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Of the kind "fake" the lines run that a GPU alone would run, with stand-ins for ``torch.cuda``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 ``benchmarks/loops.py`` prints the same as a table. Keras is in ``tests/keras``, once per backend.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

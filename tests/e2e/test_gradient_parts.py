@@ -1,7 +1,5 @@
 """Four ranks with gradients that are pending sums, and with one that is slow at measuring."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

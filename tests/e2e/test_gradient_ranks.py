@@ -1,7 +1,5 @@
 """Four real processes in every kind of parallelism: what the run holds is what the whole gradient is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

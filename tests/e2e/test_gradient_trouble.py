@@ -1,7 +1,5 @@
 """Ranks that skip, stay away, die or have other parameters: told once, and nobody waits for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

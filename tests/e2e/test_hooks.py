@@ -1,7 +1,5 @@
 """Hooks in real processes: how one ends that a hook or a signal stops."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

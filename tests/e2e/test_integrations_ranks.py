@@ -1,7 +1,5 @@
 """The integrations in real jobs of two processes: who writes what, and that all ranks end together."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -3,8 +3,6 @@
 On TensorFlow, and with the Keras of TensorFlow 2.15, they run in the environments of tests/tensorflow.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Loggers of other projects run unchanged on the stand-ins, and leave what they leave with the originals."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess

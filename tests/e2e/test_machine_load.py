@@ -1,7 +1,5 @@
 """Other work on the machine lengthens steps, and no rule takes that for the training's own work."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

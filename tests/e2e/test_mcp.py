@@ -1,7 +1,5 @@
 """``stepscope mcp`` as an agent starts it: over standard input and output, and over HTTP with a token."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Runs on file systems that are really mounted: a bucket by s3fs, a directory of another machine by sshfs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

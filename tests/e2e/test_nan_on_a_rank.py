@@ -1,7 +1,5 @@
 """A value that is not finite on one of three real ranks: told while they train, with step and rank."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

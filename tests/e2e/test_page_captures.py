@@ -1,7 +1,5 @@
 """What a run captured of itself on its Overview, and the way from there to the Profile page."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Findings on the overview: real trainings, measured by the hooks, and what a person sees of them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

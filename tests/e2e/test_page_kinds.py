@@ -1,7 +1,5 @@
 """Metrics drawn as what they are, the bar that says what is wrong, and colours that stay with their runs."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

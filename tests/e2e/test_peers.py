@@ -4,8 +4,6 @@ Readers: TensorBoard's EventAccumulator, tbparse, TensorFlow's summary_iterator,
 As a program (``make peers``) it prints one table: rows of each method and how many of them differ.
 """
 
-from __future__ import annotations
-
 import atexit
 import functools
 import hashlib

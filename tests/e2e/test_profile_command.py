@@ -1,7 +1,5 @@
 """``stepscope profile`` as a process: tfprof's words, pipes, Ctrl-C, and the prompt on a terminal."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

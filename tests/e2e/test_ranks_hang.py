@@ -1,7 +1,5 @@
 """A real job of which one rank never comes to a collective: who is stuck where."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Two processes of ``jax.distributed`` on the CPU: one chief, a file per rank, whenever the Run is made."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Real processes in the environments of launchers, and ranks that are killed: who wrote what."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

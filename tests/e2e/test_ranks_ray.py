@@ -1,7 +1,5 @@
 """The ranks of a job on a real Ray cluster of several worker processes."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

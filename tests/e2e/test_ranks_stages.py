@@ -1,7 +1,5 @@
 """Real processes of which one is slow in its data, forward or optimizer code: rank, stage, line are told."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Real processes of torch.distributed: which files exist, who wrote what, and what happens when one dies."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

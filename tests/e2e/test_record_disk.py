@@ -1,7 +1,5 @@
 """Disks full, read-only or gone: training goes on, it is told once, nothing is lost that need not be."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """How a training process ends, and what its run says then: real processes, real signals."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

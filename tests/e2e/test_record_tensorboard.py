@@ -1,7 +1,5 @@
 """TensorBoard's own readers read what a run wrote."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -7,8 +7,6 @@ process that has, for the import takes most of its time. One whose start matters
 no card and no run of its own goes to ``untouched/printing``, whose scripts are one program.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """Runs in stores that speak the protocols of real ones, over a network that fails as networks do."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -4,8 +4,6 @@ The sentences below were checked against the traces: by the device's idle time (
 the sums of what the host did meanwhile, and by looking at the events that each finding names.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

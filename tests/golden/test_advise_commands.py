@@ -1,7 +1,5 @@
 """Every command that a finding prints runs as it stands, on paths and names with all that a shell reads."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """The analyses on recorded traces, against what their READMEs say and what the files themselves record."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from functools import cache

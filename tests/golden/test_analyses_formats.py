@@ -1,7 +1,5 @@
 """Every analysis answers or abstains on every recorded profile, whatever its format; none fails."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

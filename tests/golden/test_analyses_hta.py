@@ -6,8 +6,6 @@ in nanoseconds are only near ours; for those recorded in microseconds they are t
 docs/design/agreement.md explains every difference.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The operator table against PyTorch's own averages of the same profile."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """The event files of a TensorFlow 2.15 Estimator, value for value as TensorBoard's own reader gives them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import pytest

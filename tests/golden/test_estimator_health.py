@@ -1,7 +1,5 @@
 """The health rules over the Estimator's real logs: healthy trainings, and nothing is found."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.recordings import estimator

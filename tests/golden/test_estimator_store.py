@@ -1,7 +1,5 @@
 """The Estimator's own logs through the store: TensorBoard's reader sees the same."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

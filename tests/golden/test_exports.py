@@ -1,7 +1,5 @@
 """Exports of recorded traces, read back by other readers than the one that wrote them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """One step, one tree: on every recorded profile, all that tells of a step adds up to it exactly."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.recordings import DATA, recorded

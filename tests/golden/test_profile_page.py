@@ -1,7 +1,5 @@
 """The endpoints of the Profile page on real profiles: the same numbers as the command line."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Every golden answer of the real tfprof (TensorFlow 2.15.1), to the byte."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Recorded profiles against what plain Python finds in the same files, and what is known of them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """Views of real traces: numbers that can be known in other ways."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reads the corpus and says how right the rules are: false alarms, recall, delay."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

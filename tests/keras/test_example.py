@@ -1,7 +1,5 @@
 """examples/keras_fit.py runs as it is, on every backend."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

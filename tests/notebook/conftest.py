@@ -1,7 +1,5 @@
 """A browser, and the servers of Jupyter and marimo as processes, each with directories of its own."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whatever was recorded, parts add up to the whole and paths fill their window."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

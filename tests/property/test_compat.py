@@ -1,7 +1,5 @@
 """Random calls leave what torch's writer leaves, wall times where they are given."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

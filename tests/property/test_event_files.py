@@ -1,7 +1,5 @@
 """Event files: what is written is read, through any damage, in any portions."""
 
-from __future__ import annotations
-
 import math
 import struct
 from collections import defaultdict

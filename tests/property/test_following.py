@@ -1,7 +1,5 @@
 """Whatever happens to a log directory, following it ends where reading it anew does."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """A short seeded part of ``make fuzz``, and every input that has broken something once."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from itertools import islice
 

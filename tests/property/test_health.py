@@ -1,7 +1,5 @@
 """The health rules over any series: they never raise, and what they find does not depend on the portions."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import replace
 from itertools import zip_longest

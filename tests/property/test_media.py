@@ -1,7 +1,5 @@
 """Whatever pixels and samples are given, other programs decode what they were."""
 
-from __future__ import annotations
-
 import io
 import wave
 

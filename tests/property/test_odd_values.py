@@ -1,7 +1,5 @@
 """Values of every plugin, type and shape: each is read as what it is, or left out and counted."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import struct

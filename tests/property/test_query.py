@@ -1,7 +1,5 @@
 """Queries against an implementation that looks at every point in plain Python."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

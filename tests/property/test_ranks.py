@@ -1,7 +1,5 @@
 """What a rank writes is what is read back, whatever it logs, in whatever pieces the file grows."""
 
-from __future__ import annotations
-
 import math
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whatever is logged comes back, value for value, through the reader of event files."""
 
-from __future__ import annotations
-
 import math
 import struct
 import tempfile

@@ -1,7 +1,5 @@
 """Interval algebra against sets of nanoseconds."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

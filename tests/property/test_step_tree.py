@@ -1,7 +1,5 @@
 """The step tree against an instant-by-instant count: whatever was recorded, its parts are the step."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

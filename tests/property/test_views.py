@@ -1,7 +1,5 @@
 """The vectorised tree and its selection against the slow and obvious way."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

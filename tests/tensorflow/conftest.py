@@ -1,7 +1,5 @@
 """Starting the processes of a job on this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

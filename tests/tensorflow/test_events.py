@@ -1,7 +1,5 @@
 """What TensorFlow 2 writes with ``tf.summary`` and through Keras is read value for value."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from pathlib import Path

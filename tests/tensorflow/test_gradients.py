@@ -1,7 +1,5 @@
 """Gradients in loops of TensorFlow 2: whatever the strategy, they are those of the whole batch."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

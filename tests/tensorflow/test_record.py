@@ -1,7 +1,5 @@
 """TensorFlow's values: eager tensors, variables, and what a function sees in their place."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Saturated layers by histograms that TensorFlow writes, of TF 1 and of TF 2."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """Captures of TensorFlow that lie in a store: the page lists them and opens them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

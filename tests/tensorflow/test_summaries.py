@@ -1,7 +1,5 @@
 """TensorFlow's values are recorded, and what ``tf.summary`` wrote is read, kind by kind."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """Random options on models of its own: the same text as the tfprof that runs in this process."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from types import ModuleType

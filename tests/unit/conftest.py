@@ -1,7 +1,5 @@
 """Small traces made by hand, structured the slow and obvious way."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the build does again, and what it leaves as it is."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from threading import Barrier

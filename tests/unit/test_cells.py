@@ -1,7 +1,5 @@
 """What a notebook shows: charts, tables and cards that need no server, with every text escaped."""
 
-from __future__ import annotations
-
 import io
 from html.parser import HTMLParser
 from pathlib import Path

@@ -6,8 +6,6 @@ runs it; the list is checked to be no longer than it must be. A text block that 
 code is what the page says it prints, and is compared with that.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

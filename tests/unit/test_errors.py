@@ -1,7 +1,5 @@
 """Every error says what to do next."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from collections.abc import Iterator

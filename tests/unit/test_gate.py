@@ -1,7 +1,5 @@
 """``make test`` runs what it says: each journey of its list exists."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The checks for a machine with a GPU: what decides a claim, how a run goes on, and the table of claims."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tarfile

@@ -1,7 +1,5 @@
 """The lock of what development installs: whole, hashed, and without addresses."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

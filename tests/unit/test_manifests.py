@@ -7,8 +7,6 @@ training operator v1 (compared with the models in ``kubeflow-training`` 1.9.4) a
 (ray-project.github.io/kuberay/reference/api). Unknown fields are refused, as their API servers do.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

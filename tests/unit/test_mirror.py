@@ -1,7 +1,5 @@
 """Recordings at a URL: fetched whole, once, and again when they have changed."""
 
-from __future__ import annotations
-
 import json
 from threading import Event
 

@@ -1,7 +1,5 @@
 """What packages are built from says the same everywhere: version, requirements, Pythons, commands."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

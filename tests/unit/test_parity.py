@@ -1,7 +1,5 @@
 """The parity table: every "yes" names tests that are there, and only a "yes" does."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

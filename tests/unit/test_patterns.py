@@ -1,7 +1,5 @@
 """Expressions of users: none takes long, and what is not known is said."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.errors import UsageError

@@ -1,7 +1,5 @@
 """The table of planted programs and their sources agree."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

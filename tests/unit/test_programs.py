@@ -1,7 +1,5 @@
 """``support.programs``: what is forked behaves as a program that an interpreter of its own runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The reference is complete: each address, series, rule and type that there is, is described in the docs."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

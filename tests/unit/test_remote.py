@@ -1,7 +1,5 @@
 """Stores behind their drivers: tries, bounds of time, and connections."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from functools import partial

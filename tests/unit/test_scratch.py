@@ -1,7 +1,5 @@
 """Folders for a while: gone when done, and swept where their process was killed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The documentation site builds without a warning, is whole, and loads nothing from another host."""
 
-from __future__ import annotations
-
 import argparse
 import html
 import json

@@ -1,7 +1,5 @@
 """``scripts/suite.py``: a test that fails beside others is run again alone, and named."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tasks that are spread over processes: what dies is told, and the others go on."""
 
-from __future__ import annotations
-
 import ctypes
 import inspect
 import math

@@ -8,8 +8,6 @@ thirty other processes ran meanwhile.
     python tests/data/scripts/record_step_times.py FILE.npz SESSIONS
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Puts questions to the addresses of the interface without a server."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Questions of people with known answers, and the recorded runs, profiles and jobs that they are about."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import shutil

@@ -3,8 +3,6 @@
 A file in ``tests/data/approved`` holds the texts of a topic in sections, each below a line ``== name``.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "approved"

@@ -1,7 +1,5 @@
 """The browser that tests start: which one, and how."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -4,8 +4,6 @@
 comment, and a line that begins with a blank goes on the one before. Lines before the first case are shared.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A clock that tests move on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from stepscope.record.clock import SYSTEM, Clock

@@ -1,7 +1,5 @@
 """``stepscope`` for shells: each command is forked from a process that has imported what commands need."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

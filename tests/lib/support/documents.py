@@ -1,7 +1,5 @@
 """The code blocks of README and docs, and what a reader who pastes them has already."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from itertools import zip_longest

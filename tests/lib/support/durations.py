@@ -1,7 +1,5 @@
 """Where the time of a session went: by file of tests, for each stays on one worker."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol

@@ -1,7 +1,5 @@
 """A log directory that has something for every page."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -5,8 +5,6 @@ says each step that it logs through a pipe, so that a process that is killed tel
 a promise is broken or a value was read that nobody had logged.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -1,7 +1,5 @@
 """Made trainings of many fields, with the names that their frameworks record: sound and faulty ones."""
 
-from __future__ import annotations
-
 import numpy as np
 
 START = 1_700_000_000.0

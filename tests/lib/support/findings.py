@@ -1,7 +1,5 @@
 """Findings of health rules as approved texts have them."""
 
-from __future__ import annotations
-
 from stepscope.health import RULES, Finding
 
 

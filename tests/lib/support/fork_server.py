@@ -5,8 +5,6 @@ connection brings one request: what to run, with which environment and streams. 
 of the process, and once that has ended with its status.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib

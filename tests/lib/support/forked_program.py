@@ -7,8 +7,6 @@ gives a program. Modules that are there by then are observed as if they had been
 that is not this Python starts as ever.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

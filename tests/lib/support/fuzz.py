@@ -9,8 +9,6 @@ What it has found that goes where nothing smaller goes is in ``tests/data/fuzz/c
 from there, that of the tests too. ``--corpora`` looks on and packs them anew.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import importlib.util

@@ -5,8 +5,6 @@ here is a *recipe*: its bytes choose a real recording and changes of its parts (
 another type, is huge, is no text), which leave it one that loads. The same bytes give the same recording.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import hashlib

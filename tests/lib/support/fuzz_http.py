@@ -4,8 +4,6 @@ An input is a request as text: ``GET /api/v1/runs?x=y``, lines of headers, an em
 ones go through the guard, the router and the answers as uvicorn would hand them over.
 """
 
-from __future__ import annotations
-
 import atexit
 import functools
 import json

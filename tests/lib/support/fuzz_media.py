@@ -1,7 +1,5 @@
 """Encoded images and sounds of others, taken, measured and read back: a target of ``make fuzz``."""
 
-from __future__ import annotations
-
 import io
 import wave
 from pathlib import Path

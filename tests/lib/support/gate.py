@@ -4,8 +4,6 @@ Tests below ``tests/e2e`` start processes, browsers and jobs, so the gate takes 
 page and each kind of process. Everywhere else it leaves out the tests that are marked ``slow``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 FOLDER = "tests/e2e/"

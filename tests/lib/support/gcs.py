@@ -4,8 +4,6 @@ The emulator reads an upload in two parts as if it were a mail: content that end
 a lone carriage return changes others. Here the parts are split by their boundary, as RFC 2046 has it.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from email.message import Message

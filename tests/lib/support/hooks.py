@@ -1,7 +1,5 @@
 """Hooks that end a training."""
 
-from __future__ import annotations
-
 import stepscope as ss
 from stepscope.errors import HaltError
 

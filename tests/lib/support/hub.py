@@ -3,8 +3,6 @@
 ``python hub.py PORT`` serves one data set, ``ada/runs``, from memory.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

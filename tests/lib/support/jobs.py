@@ -1,7 +1,5 @@
 """Jobs of several processes on this machine, and the files that ranks leave."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterable, Sequence

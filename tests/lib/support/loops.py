@@ -7,8 +7,6 @@ missing is declared if the run states that it is not measured, and wrong if not.
 Usage: python loops.py OUT NAME…, with RANK, WORLD_SIZE and MASTER_PORT for those of two ranks.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

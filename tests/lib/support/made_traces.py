@@ -1,7 +1,5 @@
 """Events of made traces as tables of cases write them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from stepscope.trace.model import Kind

@@ -1,7 +1,5 @@
 """Python files loaded as modules of their own: scripts, jobs, and kernels as plain Python."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Readers of metrics that are not ours: prometheus_client's parser, and a receiver of OTLP."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

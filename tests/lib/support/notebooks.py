@@ -1,7 +1,5 @@
 """What notebooks of tests record, and how their charts are read from the page."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -1,7 +1,5 @@
 """Messages of protobuf, field by field."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

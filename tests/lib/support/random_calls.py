@@ -1,7 +1,5 @@
 """Calls of a SummaryWriter with random arguments, each with a tag of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

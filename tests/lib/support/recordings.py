@@ -1,7 +1,5 @@
 """Recorded profiles and logs: small ones in tests/data, whole ones beside the checkout or fetched."""
 
-from __future__ import annotations
-
 import atexit
 import lzma
 import os

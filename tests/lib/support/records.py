@@ -1,7 +1,5 @@
 """Events as bytes of event files, and back: every record with its checksums held."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path

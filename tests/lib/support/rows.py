@@ -1,7 +1,5 @@
 """Rows of a table in the documentation, each held by a test that names it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Web servers of tests, in a thread of the test's own process."""
 
-from __future__ import annotations
-
 import asyncio
 import http.server
 import threading

@@ -1,7 +1,5 @@
 """Which tests pytest-xdist gives to one worker."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

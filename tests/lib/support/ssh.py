@@ -4,8 +4,6 @@
 there is a file ``DENIED``.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Stores on this machine that speak the protocols of real ones, behind a proxy that does what networks do."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What tfprof takes and prints, in its own form, to be held beside ours."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

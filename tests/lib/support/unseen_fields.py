@@ -3,8 +3,6 @@
 Written, with the answers, before any was judged. The names are those that the frameworks record.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a writer left in a directory, as messages that two writers' can be compared by."""
 
-from __future__ import annotations
-
 import io
 import re
 from pathlib import Path

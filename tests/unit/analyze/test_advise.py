@@ -1,7 +1,5 @@
 """Parts of advice, and what its answers hold; advise_cases.txt has what is advised about made traces."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

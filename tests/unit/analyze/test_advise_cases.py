@@ -1,7 +1,5 @@
 """Each rule of advice on made traces: advise_cases.txt holds these, an approved file all that is advised."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shlex

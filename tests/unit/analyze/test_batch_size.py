@@ -1,7 +1,5 @@
 """What the gradient noise scale says of the batch, against the formulas by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Names of the parts of a step; cases.txt has how long they took."""
 
-from __future__ import annotations
-
 from stepscope.attribute.step_tree import PARTS
 
 

@@ -1,7 +1,5 @@
 """Each analysis on traces small enough to add up by hand: cases.txt has these, an approved file answers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace

@@ -1,7 +1,5 @@
 """The area under a precision-recall curve, against scikit-learn's."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Power-law forecasts: right where the law holds, silent where it does not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

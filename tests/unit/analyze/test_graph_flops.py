@@ -1,7 +1,5 @@
 """FLOPs of TensorFlow's operations, against what PyTorch counts for the same ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.analyze.graph_flops import flops_of

@@ -1,7 +1,5 @@
 """The one verdict on two sides of runs: at the same steps, and no claim beyond what they show."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable

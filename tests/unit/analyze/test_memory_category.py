@@ -1,7 +1,5 @@
 """Categories of a memory snapshot, which has stacks and neither steps nor operators."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

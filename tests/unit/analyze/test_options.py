@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from stepscope.analyze.options import ViewOptions, compiled, matches, parse_output, parse_words

@@ -1,7 +1,5 @@
 """Which parameter server holds the workers up, and when none can be named; a worker's step in three parts."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Principal components and nearest points, against answers that are computed another way."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

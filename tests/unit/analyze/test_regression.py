@@ -1,7 +1,5 @@
 """A regression is found in recorded pairs, and none in pairs of one program (``tests/data/step_times``)."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from pathlib import Path

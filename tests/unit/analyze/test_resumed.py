@@ -1,7 +1,5 @@
 """An attempt that goes on with less than the one before had."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

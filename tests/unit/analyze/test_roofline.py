@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from stepscope.analyze.flops import FORMULAS, attention, convolution, product

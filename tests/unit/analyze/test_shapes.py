@@ -1,7 +1,5 @@
 """Work by shapes, of XLA; cases.txt has that of PyTorch."""
 
-from __future__ import annotations
-
 from stepscope.analyze.shapes import shape_table
 
 SMALL, LARGE = [[64, 64], [64, 64]], [[4096, 4096], [4096, 4096]]

@@ -1,7 +1,5 @@
 """A rank that holds the others up is a finding; ranks that are alike are none, nor those that do not wait."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

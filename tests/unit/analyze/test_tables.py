@@ -1,7 +1,5 @@
 """Kernel and operator tables, memory, tasks and differences."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

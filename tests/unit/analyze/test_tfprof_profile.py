@@ -1,7 +1,5 @@
 """tfprof's views on graphs made by hand, where the answer can be worked out on paper."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.analyze.options import ViewOptions

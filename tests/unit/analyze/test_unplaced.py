@@ -1,7 +1,5 @@
 """Traces in which nothing says which thread runs the steps, such as Horovod's, against a reference."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Code as a view: where device work was launched; cases.txt has the other views."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

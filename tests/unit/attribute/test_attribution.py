@@ -1,7 +1,5 @@
 """The purposes of events: each rule of the table, and on every recording the accounts that must add up."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.recordings import DATA, recorded

@@ -1,7 +1,5 @@
 """Whose code a frame is: by where its file lay, or by its path, or by the names of common distributions."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 

@@ -1,7 +1,5 @@
 """What is told by sampled stacks: the user's line, what waited, and nothing that was seen too seldom."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which thread's frames a step's time goes to, where its marks lie on a lane of their own."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A backend that records nothing, and a run around it."""
 
-from __future__ import annotations
-
 import json
 from contextlib import contextmanager
 from types import SimpleNamespace

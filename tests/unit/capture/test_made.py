@@ -1,7 +1,5 @@
 """Where the objects were made that a line calls, read from the program's source."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What the sampler of the training thread keeps, and what it writes."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

@@ -1,7 +1,5 @@
 """The program's settings, read when a capture starts."""
 
-from __future__ import annotations
-
 import sys
 import tracemalloc
 

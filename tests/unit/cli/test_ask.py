@@ -1,7 +1,5 @@
 """The same questions on the command line, in Python and over HTTP; the skill's commands run."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

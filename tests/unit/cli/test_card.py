@@ -1,7 +1,5 @@
 """How the end of a program and those of its runs make the state on the card."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Causes from the newest profile of a run, beside findings about its series."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """``stepscope changes``, ``run.changes()`` and ``GET changelog`` on one recorded run."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

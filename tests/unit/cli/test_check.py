@@ -1,7 +1,5 @@
 """``stepscope check``: exit codes, files for CI, and the action and the job that call it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

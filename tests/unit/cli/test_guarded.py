@@ -1,7 +1,5 @@
 """A command in a separate process: its end is told, signals reach it, and nothing outlives its parent."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

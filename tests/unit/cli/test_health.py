@@ -1,7 +1,5 @@
 """``stepscope advise`` on runs."""
 
-from __future__ import annotations
-
 import json
 import shlex
 

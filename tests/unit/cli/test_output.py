@@ -1,7 +1,5 @@
 """Whatever a command prints of others' names, a terminal obeys nothing in it."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

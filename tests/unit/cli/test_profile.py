@@ -1,7 +1,5 @@
 """``stepscope profile``, ``advise``, ``timeline`` and ``diff`` in the process: words, output, exit codes."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

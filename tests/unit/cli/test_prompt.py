@@ -1,7 +1,5 @@
 """The prompt: lines, completion, history."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

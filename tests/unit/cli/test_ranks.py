@@ -1,7 +1,5 @@
 """``stepscope ranks`` over dumps, profiles and the telemetry of a run."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

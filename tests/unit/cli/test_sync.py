@@ -1,7 +1,5 @@
 """``stepscope sync``: what waits is listed and sent; what cannot be is said."""
 
-from __future__ import annotations
-
 import json
 
 import fsspec

@@ -1,7 +1,5 @@
 """The verdict on a run is one sentence, the same in every command, on the card and on the page."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -1,7 +1,5 @@
 """``stepscope watch``: exit codes, and what is printed, for runs that ended and for runs that go on."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

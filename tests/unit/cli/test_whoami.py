@@ -1,7 +1,5 @@
 """``stepscope whoami`` in the environments of launchers."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What TensorBoard reads of a log directory, and what its messages say that a writer left there."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Every row of docs/design/compat-differences.md is held by the test that names it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

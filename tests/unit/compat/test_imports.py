@@ -1,7 +1,5 @@
 """``stepscope.compat.install`` and ``python -m stepscope.compat``, each in a separate process."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import textwrap

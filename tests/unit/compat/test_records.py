@@ -1,7 +1,5 @@
 """Each call leaves the records that torch's writer leaves, wall times apart."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 

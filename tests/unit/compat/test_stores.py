@@ -1,7 +1,5 @@
 """Drop-in writers in a store: what an original would leave in a directory is there, and no directory here."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The same script under torch's SummaryWriter, tensorboardX's and ours: TensorBoard reads the same values."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

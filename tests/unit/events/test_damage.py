@@ -1,7 +1,5 @@
 """Files made to keep their reader busy, or to take its memory: what is spent on them is bounded."""
 
-from __future__ import annotations
-
 import os
 import struct
 import tracemalloc

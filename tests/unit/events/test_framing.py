@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from tensorboard.summary.writer.record_writer import RecordWriter
 from tensorboard.summary.writer.record_writer import masked_crc32c as theirs

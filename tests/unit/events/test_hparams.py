@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2, summary_v2
 from tensorboard.plugins.hparams import metadata as theirs
 

@@ -1,7 +1,5 @@
 """Every message against the one of TensorBoard's own protocol buffers, in both directions."""
 
-from __future__ import annotations
-
 import pytest
 from tensorboard.compat.proto import event_pb2, summary_pb2, tensor_pb2
 

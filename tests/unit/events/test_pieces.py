@@ -1,7 +1,5 @@
 """The names of pieces, and where records end."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

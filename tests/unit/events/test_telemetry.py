@@ -1,7 +1,5 @@
 """The numbers and names of ranks' files, which do not change."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.events import telemetry

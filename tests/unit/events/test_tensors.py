@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tensorboard.compat.proto import tensor_pb2

@@ -1,7 +1,5 @@
 """pprof profiles, read back with protobuf and profile.proto's field numbers."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from types import SimpleNamespace

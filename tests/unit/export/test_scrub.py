@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from stepscope.export.scrub import scrub, scrub_text, scrub_texts

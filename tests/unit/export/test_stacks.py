@@ -1,7 +1,5 @@
 """Speedscope files, folded stacks and tables."""
 
-from __future__ import annotations
-
 import json
 
 import polars as pl

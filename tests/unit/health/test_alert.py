@@ -1,7 +1,5 @@
 """Rules of one's own: the language of conditions, and findings of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Series whose names tell too little: what they are taken for, and where that is left open."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,8 +3,6 @@
 What is found must not depend on the portions in which the points come.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass

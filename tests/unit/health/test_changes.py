@@ -1,7 +1,5 @@
 """The change log: groups, their order and their sentences."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

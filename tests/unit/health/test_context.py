@@ -1,7 +1,5 @@
 """What rules ask of a run: whether its loss fell, which rates it had, and what kind it is."""
 
-from __future__ import annotations
-
 from math import inf
 
 import numpy as np

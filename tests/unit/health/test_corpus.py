@@ -1,7 +1,5 @@
 """How right the rules are on the recorded trainings of the corpus, and all that they find in each."""
 
-from __future__ import annotations
-
 import sys
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The verdict on a run: healthy only if the questions that matter are answered."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

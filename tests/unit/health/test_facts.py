@@ -1,7 +1,5 @@
 """Facts about series: null series have no changes, planted ones are dated, and portions do not matter."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

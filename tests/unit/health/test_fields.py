@@ -1,7 +1,5 @@
 """Trainings of many fields as frameworks record them: sound ones are left alone, faults are named."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.fields import FIELDS

@@ -1,7 +1,5 @@
 """How findings write numbers, and in which order they are shown."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from stepscope.health.finding import Finding, as_shown

@@ -1,7 +1,5 @@
 """The reference of rules says of every rule what its code says."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

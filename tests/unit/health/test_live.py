@@ -1,7 +1,5 @@
 """Recorded trainings logged again: what is found live, written, and found afterwards agrees."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Statistics that rules share."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

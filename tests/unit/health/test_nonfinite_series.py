@@ -1,7 +1,5 @@
 """nonfinite-series: when it is said, and which series it leaves to other rules; cases.txt has the others."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

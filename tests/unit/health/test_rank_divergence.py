@@ -1,7 +1,5 @@
 """rank-divergence: means of ranks are compared where the ranks take the same steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

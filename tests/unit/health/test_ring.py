@@ -1,7 +1,5 @@
 """What rules keep of a series, against lists."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Saturated layers by the histograms of any writer."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """One table from the tags of any writer to the roles that rules look at."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The rules on what ``GradientHook`` and ``ActivationHook`` really record of trainings, sick and healthy."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

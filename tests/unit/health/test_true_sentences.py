@@ -1,7 +1,5 @@
 """Sentences that were false once: each finding is compared with the series that it speaks of."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Twenty more trainings, whose answers were written before any was judged."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.unseen_fields import FAULTY, SOUND

@@ -3,8 +3,6 @@
 Time is passed in, and every measured step is waited for, so that a busy machine changes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Accelerate with the tracker, in one process."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

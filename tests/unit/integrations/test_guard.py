@@ -1,7 +1,5 @@
 """What callbacks raise is told and stays out of the training."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.errors import HaltError, RecordError

@@ -1,7 +1,5 @@
 """The run behind a callback."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """What the packages of frameworks offer, by name; a framework is imported for its own names only."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Steps from callbacks, on a clock that only the test moves."""
 
-from __future__ import annotations
-
 import pytest
 from support.clock import Time
 

@@ -1,7 +1,5 @@
 """Real trainings of the Trainer with a tiny model made here, recorded by the callback."""
 
-from __future__ import annotations
-
 import logging
 import math
 

@@ -1,7 +1,5 @@
 """Kernels as plain Python, beside the compiled ones."""
 
-from __future__ import annotations
-
 import importlib
 
 import pytest

@@ -1,7 +1,5 @@
 """The kernels of the queries run as plain Python too, with the same answer."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

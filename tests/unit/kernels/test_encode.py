@@ -1,7 +1,5 @@
 """The encoder, compiled and as plain Python, against the codec of single events."""
 
-from __future__ import annotations
-
 from array import array
 
 import numpy as np

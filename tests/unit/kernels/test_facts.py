@@ -1,7 +1,5 @@
 """The pass over the points of a series: compiled, as plain Python, and as a naive version of it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Stacks of other threads, beside the interpreter's own account and while these threads run on."""
 
-from __future__ import annotations
-
 import dis
 import gc
 import subprocess

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import struct
 
 import google_crc32c

@@ -1,7 +1,5 @@
 """Kernels that were compiled from another source than the one beside them: it runs instead, and says so."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The kernels that read and structure traces, compiled and as plain Python, against the obvious way."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.modules import uncompiled

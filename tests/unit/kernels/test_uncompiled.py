@@ -1,7 +1,5 @@
 """The whole reader on kernels that are not compiled: the same answer, and a word about it."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Updates by hand in PyTorch: how many steps a program has, by what changes between its backward passes."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

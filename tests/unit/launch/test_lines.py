@@ -1,7 +1,5 @@
 """Values in lines as tutorials print them."""
 
-from __future__ import annotations
-
 import json
 import math
 

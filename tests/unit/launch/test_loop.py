@@ -1,7 +1,5 @@
 """Steps of a loop of the user's own: their times, their stages, and the step to which a value belongs."""
 
-from __future__ import annotations
-
 import threading
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Programs without a framework: which lines tell of a training, and of which step their values are."""
 
-from __future__ import annotations
-
 import io
 import logging
 import os

@@ -1,7 +1,5 @@
 """Values in what a program prints, logs, writes and shows beside its bars."""
 
-from __future__ import annotations
-
 import builtins
 import io
 import logging

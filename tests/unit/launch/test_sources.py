@@ -1,7 +1,5 @@
 """A series has one source: what is also printed, or given to a second tracker, is not recorded twice."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.launch.sources import PRINTED, Sources

@@ -1,7 +1,5 @@
 """Trackers of a program: what they are given becomes series and settings of the run, once."""
 
-from __future__ import annotations
-
 import argparse
 import runpy
 import sys

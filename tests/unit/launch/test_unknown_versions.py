@@ -1,7 +1,5 @@
 """Frameworks that lack what is looked for in them: the program goes on, and a line says it."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType, SimpleNamespace
 

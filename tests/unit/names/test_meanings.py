@@ -1,7 +1,5 @@
 """One correction of a tag holds for every reader: health, charts, ls, comparison, page, live rules, ranks."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """Settings under dotted names."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.health.practice import practices_of

@@ -1,7 +1,5 @@
 """The split that a tag or a run names: one answer for health, charts, ranks' files and reports."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.health.series import stream_of

@@ -1,7 +1,5 @@
 """A recorder without a thread, on a clock that only tests move, writing into lists."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re

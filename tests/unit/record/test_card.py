@@ -1,7 +1,5 @@
 """The card at the end of a run: when it is printed, and by whom; its parts sum to the run's time."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

@@ -1,7 +1,5 @@
 """Facts that are known only after the run was made."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

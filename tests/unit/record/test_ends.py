@@ -1,7 +1,5 @@
 """Two jobs in one directory, a corrected attempt, what a full disk lacks, and how a run ended."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 

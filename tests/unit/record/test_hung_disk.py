@@ -1,7 +1,5 @@
 """A disk that does not answer while a run is made: training goes on, and what it logs is written later."""
 
-from __future__ import annotations
-
 import os
 import threading
 import warnings

@@ -1,7 +1,5 @@
 """What a run can go back to: checkpoints, and the batches of its last steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

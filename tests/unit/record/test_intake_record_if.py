@@ -1,7 +1,5 @@
 """Recording some of what is logged."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

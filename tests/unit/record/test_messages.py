@@ -1,7 +1,5 @@
 """Texts for the user never wait for a reader."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import io

@@ -1,7 +1,5 @@
 """File systems that others see, too: which there are, and how a run is written there."""
 
-from __future__ import annotations
-
 import errno
 import os
 import threading

@@ -1,7 +1,5 @@
 """Findings sent to services: by apprise, to a server of this machine."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """Hooks and integrations use the public members of a run: nothing that begins with an underscore."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What every rank keeps of its own, and the count of what nobody keeps."""
 
-from __future__ import annotations
-
 import json
 import math
 import warnings

@@ -1,7 +1,5 @@
 """A run on the ranks of a job: who writes what, also where the rank is learnt late or told wrongly."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Stages of steps: recorded by every rank, read back in order, and without a trace where nobody marks any."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Runs recorded to a URL, on fsspec's own file system in memory, and on one that fails."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a rank writes of its own: rows per step, late values, attempts."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Waits for a processor, from files as Linux has them."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

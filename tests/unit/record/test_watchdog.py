@@ -1,7 +1,5 @@
 """Writing that stops is said, with what holds it up; user code does not end the thread that writes."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import warnings

@@ -1,7 +1,5 @@
 """The recorder's turns, played by hand on a clock that stands still."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """A candidate against a baseline: each check passes, fails or cannot tell, as a table of cases."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One verdict: the page, agents and ``stepscope check`` judge the same recorded runs alike."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path

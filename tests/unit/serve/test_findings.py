@@ -1,7 +1,5 @@
 """What the health rules say of a run, as the page gets it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

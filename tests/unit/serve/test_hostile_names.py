@@ -1,7 +1,5 @@
 """One log whose names and texts are hostile, walked by every address and every command."""
 
-from __future__ import annotations
-
 import csv
 import html.parser
 import io

@@ -1,7 +1,5 @@
 """What a run wrote about its health, beside what its values show: which findings are the same."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import pytest

@@ -1,7 +1,5 @@
 """The description of the HTTP interface, and the interface held against it with questions made from it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

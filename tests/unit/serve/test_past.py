@@ -1,7 +1,5 @@
 """A run against the finished runs of its log directory."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """What the page asks about ranks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """One reading of the query for every address."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import msgspec

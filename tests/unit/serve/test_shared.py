@@ -1,7 +1,5 @@
 """Answers that many clients ask for together."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

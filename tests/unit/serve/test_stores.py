@@ -1,7 +1,5 @@
 """A log directory in a store, served."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from typing import ClassVar

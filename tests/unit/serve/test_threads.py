@@ -1,7 +1,5 @@
 """What many clients wait for together."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

@@ -1,7 +1,5 @@
 """One value of a metric for each run, and queries that ask for it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

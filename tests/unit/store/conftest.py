@@ -1,7 +1,5 @@
 """Event files made to measure: names, wall times, session starts and damage as a test wants them."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The cache: near-instant when it holds, never trusted when it may not."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

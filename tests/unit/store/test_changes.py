@@ -1,7 +1,5 @@
 """The change log holds all that happened to a run besides its series."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Logs that were compacted are read as what they were, value for value; nothing is lost on the way."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

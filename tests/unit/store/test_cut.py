@@ -1,7 +1,5 @@
 """A run says how long its event files are, so one that was cut is noticed wherever it was cut."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,7 +1,5 @@
 """Edges of buckets: as many as were asked for, or not much fewer, and exact."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

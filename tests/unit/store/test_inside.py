@@ -1,7 +1,5 @@
 """No path leads out of the directory that it is given below."""
 
-from __future__ import annotations
-
 import errno
 import os
 

@@ -1,7 +1,5 @@
 """A log directory as it is opened and followed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Files that other tools left in an odd state: nothing is lost silently, nothing raises when looked at."""
 
-from __future__ import annotations
-
 import json
 import math
 import struct

@@ -1,7 +1,5 @@
 """Event files in pieces, as a mounted bucket shows them, put together in the cache."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

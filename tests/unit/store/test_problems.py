@@ -1,7 +1,5 @@
 """Several jobs that record into one directory at the same time are told."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Configs of the projector, ours and others'; what they name outside the log directory is not read."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Queries by example; tests/property holds them against looking at every point."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The files of ranks, read: listing, growth, damage, rank by step."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Files of ranks that are read for one answer: the same numbers, and hardly more memory than the table."""
 
-from __future__ import annotations
-
 import tracemalloc
 from contextlib import ExitStack
 

@@ -1,7 +1,5 @@
 """Workers that count their steps together, as with parameter servers: each one's own steps are compared."""
 
-from __future__ import annotations
-
 import heapq
 import re
 

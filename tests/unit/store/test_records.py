@@ -1,7 +1,5 @@
 """Summaries that are not scalars, whichever tool wrote them: listed, followed, cached, read."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Log directories at a URL, on fsspec's own file system in memory."""
 
-from __future__ import annotations
-
 import datetime
 import functools
 import http.server

@@ -1,7 +1,5 @@
 """Series of a run: attempts, superseded points, states, what a run says about itself."""
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What is read of an event file: its columns, and those that several tags share."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

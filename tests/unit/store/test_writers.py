@@ -1,7 +1,5 @@
 """Which process wrote which file: restarts are attempts, overlap means several writers."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.events.writer import own_name

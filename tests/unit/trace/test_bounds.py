@@ -1,7 +1,5 @@
 """What reads profiles of others gives up before the machine runs out of memory."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

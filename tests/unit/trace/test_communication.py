@@ -1,7 +1,5 @@
 """Which device work communicates, by its name, and which operation it is."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.trace.communication import communicates, operation

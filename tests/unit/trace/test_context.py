@@ -1,7 +1,5 @@
 """tfprof's ProfileProto as a trace, and the files that count as tfprof sources."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Distinct values found by tables are those that sorting finds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Dumps of the recorder that Gloo has: states that are never brought up to date, a group without a name."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """Tables of texts: what is found in them, and what is added."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.trace.names import Strings

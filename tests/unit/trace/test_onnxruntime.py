@@ -1,7 +1,5 @@
 """Profiles that ONNX Runtime writes: nodes add up by operator, and runs of the model are steps."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

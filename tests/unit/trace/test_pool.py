@@ -1,7 +1,5 @@
 """Many profiles read by several processes: the same as by one, in order, and one bad file spoils no other."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

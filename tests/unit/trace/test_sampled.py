@@ -1,7 +1,5 @@
 """Stacks that were sampled beside a profile: joined by the steps, or not at all."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A step owns the work that it launched, and ends with its last event."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

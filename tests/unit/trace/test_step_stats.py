@@ -1,7 +1,5 @@
 """TensorFlow's RunMetadata: arrows from the node that made a tensor, and the life of what was allocated."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.analyze.memory import memory_rows

@@ -1,7 +1,5 @@
 """A job whose ranks are simulated: own work, collectives that end together, clocks, and a planted cause."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Steps counted from where ranks meet, and groups of ranks compared among themselves."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

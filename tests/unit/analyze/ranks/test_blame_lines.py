@@ -1,7 +1,5 @@
 """The line that others wait for: innermost, of the thread that trains, and the parts sum to all waiting."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

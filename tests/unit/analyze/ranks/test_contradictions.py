@@ -1,7 +1,5 @@
 """Ranks whose recordings do not fit together: each is told, and nothing is guessed over."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Frontier accounting on simulated jobs whose cause is planted."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings

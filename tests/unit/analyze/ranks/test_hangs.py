@@ -1,7 +1,5 @@
 """Who keeps a hanging job waiting, on dumps whose culprit is planted."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

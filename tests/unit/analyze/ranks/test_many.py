@@ -1,7 +1,5 @@
 """The ranks of a large job read file by file: the same answer as from all at once, and what fails is told."""
 
-from __future__ import annotations
-
 import io
 import json
 

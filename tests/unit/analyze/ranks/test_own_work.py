@@ -1,7 +1,5 @@
 """A loader twice as fast, an operator free: what is predicted is what a job that is so takes."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The critical path across ranks, sums of waiting, and links, on simulated jobs whose truth is planted."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Pauses of one rank among the steps of all: who, how often, at what cost; and jobs without a culprit."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

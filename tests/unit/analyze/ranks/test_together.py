@@ -1,7 +1,5 @@
 """All ranks' profiles on one clock, with waits linked; what cannot be aligned is left as it was, and said."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Clocks, waits, blame and replay, on simulated jobs whose truth is planted."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

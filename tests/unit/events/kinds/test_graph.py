@@ -1,7 +1,5 @@
 """Graphs and their costs as TensorBoard's own messages hold them."""
 
-from __future__ import annotations
-
 import pytest
 from tensorboard.compat.proto import graph_pb2, meta_graph_pb2
 

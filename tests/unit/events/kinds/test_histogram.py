@@ -1,7 +1,5 @@
 """Rows of histograms: counted as TensorBoard does, and read of either style."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

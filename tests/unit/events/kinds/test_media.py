@@ -1,7 +1,5 @@
 """Sizes of pictures by their first bytes, of each layout that their writers choose."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

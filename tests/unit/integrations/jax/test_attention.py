@@ -1,7 +1,5 @@
 """Attention and router statistics in JAX are those of the PyTorch hooks."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """Sharpness in JAX, of quadratics whose eigenvalues are known."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import pytest

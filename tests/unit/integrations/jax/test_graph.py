@@ -1,7 +1,5 @@
 """Functions as graphs: operations within their scopes, nested ones in their place, time and memory."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

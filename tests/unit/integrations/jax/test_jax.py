@@ -1,7 +1,5 @@
 """Real JAX, optax and Flax programs."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

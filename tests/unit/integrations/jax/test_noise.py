@@ -1,7 +1,5 @@
 """The gradient noise scale in JAX: the formula of PyTorch's, and what is known of made gradients."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

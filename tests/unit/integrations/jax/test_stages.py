@@ -1,7 +1,5 @@
 """Stages of a step around a jitted function."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

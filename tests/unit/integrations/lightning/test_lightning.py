@@ -1,7 +1,5 @@
 """Real trainings of Lightning, recorded by the logger and the callback."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 import time

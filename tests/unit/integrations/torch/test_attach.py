@@ -1,7 +1,5 @@
 """Watching real models and optimizers."""
 
-from __future__ import annotations
-
 import pytest
 
 import stepscope as ss

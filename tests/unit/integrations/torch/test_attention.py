@@ -1,7 +1,5 @@
 """What AttentionHook records against attention computed by hand, and what it must not say."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

@@ -1,7 +1,5 @@
 """Stages as a device comes to their ends: read without waiting, and right where the host runs ahead."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

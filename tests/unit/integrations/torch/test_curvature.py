@@ -1,7 +1,5 @@
 """Sharpness of quadratics whose eigenvalues are known, and the age of Adam's second moment."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Modules as graphs: every operation in its place, its time and memory, and nothing of the model changed."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

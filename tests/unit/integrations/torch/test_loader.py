@@ -1,7 +1,5 @@
 """The indices of a DataLoader's batches reach the run."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset

@@ -1,7 +1,5 @@
 """What a rank works on is read from the device mesh of its parameters."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

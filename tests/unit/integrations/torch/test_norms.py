@@ -1,7 +1,5 @@
 """The norm of every step, read beside the optimizer's step."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

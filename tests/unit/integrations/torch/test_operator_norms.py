@@ -1,7 +1,5 @@
 """Operator norms of weights and updates against a singular value decomposition."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

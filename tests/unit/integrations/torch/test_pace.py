@@ -1,7 +1,5 @@
 """What a sample of gradients counts as, beside norms that are taken in every step."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.integrations.torch.pace import FOR_SAMPLES, Pace

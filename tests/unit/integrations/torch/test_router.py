@@ -1,7 +1,5 @@
 """What RouterHook records of mixtures of several kinds, and what it must not say."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

@@ -1,7 +1,5 @@
 """Stages of loops as people write them, against the times that the loops themselves take."""
 
-from __future__ import annotations
-
 import copy
 import io
 

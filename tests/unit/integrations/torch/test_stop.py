@@ -1,7 +1,5 @@
 """Ranks that end after the same step; the store by which they agree is a dictionary here."""
 
-from __future__ import annotations
-
 import pytest
 
 import stepscope as ss

@@ -1,7 +1,5 @@
 """One pair of hooks on an optimizer, and one on all, through which everybody hears of its steps."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

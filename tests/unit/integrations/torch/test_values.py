@@ -1,7 +1,5 @@
 """Needless work by the values of two steps."""
 
-from __future__ import annotations
-
 import copy
 import io
 import subprocess

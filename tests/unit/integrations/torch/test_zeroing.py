@@ -1,7 +1,5 @@
 """Gradients that nobody sets to zero are told, and those that are set to zero in any way are not."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

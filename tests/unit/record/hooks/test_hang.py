@@ -1,7 +1,5 @@
 """A watch over steps that do not end."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """HealthHook: what it does when something is wrong. That it finds it is tests/unit/health's."""
 
-from __future__ import annotations
-
 import json
 import threading
 from dataclasses import replace

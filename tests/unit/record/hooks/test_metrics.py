@@ -1,7 +1,5 @@
 """Metrics of a running job, read by prometheus_client's parser and by a receiver of OTLP."""
 
-from __future__ import annotations
-
 import math
 import os
 import socket

@@ -1,7 +1,5 @@
 """Hooks that act every so often are not called at every step, and miss nothing by it."""
 
-from __future__ import annotations
-
 import pytest
 
 import stepscope as ss

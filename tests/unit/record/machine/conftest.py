@@ -1,7 +1,5 @@
 """Trees of the kernel's files."""
 
-from __future__ import annotations
-
 import psutil
 import pytest
 

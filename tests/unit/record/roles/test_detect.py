@@ -1,7 +1,5 @@
 """Who a process is, by everything that may say so."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

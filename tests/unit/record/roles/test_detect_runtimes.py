@@ -1,7 +1,5 @@
 """What initialised runtimes say; real ones in tests/e2e, here whatever a module may hold."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace as Module
 
 import pytest

@@ -1,7 +1,5 @@
 """TF_CONFIG as TensorFlow reads it; TF 2.15's own answers are in tests/tensorflow."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Rounds of several ranks, each with a thread, that exchange through memory."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 

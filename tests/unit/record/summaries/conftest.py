@@ -1,7 +1,5 @@
 """Runs that are written here and read by TensorBoard's own plugins."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from types import SimpleNamespace

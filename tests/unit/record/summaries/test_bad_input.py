@@ -1,7 +1,5 @@
 """What cannot be recorded: one warning at the user's line and a count, or an error in strict mode."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

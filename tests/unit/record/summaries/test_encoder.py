@@ -1,7 +1,5 @@
 """The thread that makes summaries: in order, bounded, and in nobody's way."""
 
-from __future__ import annotations
-
 import threading
 import time
 

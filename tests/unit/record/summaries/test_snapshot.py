@@ -1,7 +1,5 @@
 """What is logged stays what it was, whatever is done to it later, and no framework is imported for it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

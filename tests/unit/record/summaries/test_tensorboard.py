@@ -1,7 +1,5 @@
 """Every kind of summary as TensorBoard's own plugins show it, and as we read it back."""
 
-from __future__ import annotations
-
 import io
 import json
 import wave

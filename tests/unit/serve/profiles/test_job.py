@@ -1,7 +1,5 @@
 """``GET profile/ranks``: profiles and dumps of all ranks of a job, over HTTP as on the command line."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

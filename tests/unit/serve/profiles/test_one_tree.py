@@ -1,7 +1,5 @@
 """Summary, flame graph, operations, A/B and ranks tell one tree of a step: the same nodes and times."""
 
-from __future__ import annotations
-
 import shutil
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """Twelve questions of people with known answers, played with the SDK's own client: few calls, few tokens."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable, Iterator

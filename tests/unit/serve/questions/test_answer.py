@@ -1,7 +1,5 @@
 """Answers fit their budget, the most important first, and say what they lack."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Charts that follow a training: what the cell shows and what the notebook keeps, at each moment."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """Two groups of runs compared: every run counts, and nothing is judged twice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

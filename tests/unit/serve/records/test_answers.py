@@ -1,7 +1,5 @@
 """What is answered about histograms, images, texts and graphs."""
 
-from __future__ import annotations
-
 import io
 import math
 from pathlib import Path

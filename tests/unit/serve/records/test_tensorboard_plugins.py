@@ -1,7 +1,5 @@
 """Curves, meshes and embeddings as TensorBoard's plugins and torch's writer write them, number for number."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from PIL import Image

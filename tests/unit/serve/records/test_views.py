@@ -1,7 +1,5 @@
 """What is answered about curves, embeddings and gradients."""
 
-from __future__ import annotations
-
 import io
 import math
 import sys

@@ -1,7 +1,5 @@
 """Notes, views and kinds of metrics are written nowhere but below the log directory."""
 
-from __future__ import annotations
-
 import pytest
 
 from stepscope.errors import LogDirectoryError
