@@ -268,7 +268,8 @@ def without(waited: Waited) -> Selection | None:
     """Select operators of the forward pass that no gradient passes, if each step runs the same ones.
 
     Random numbers are new ones each time, and so is all that follows noise up to an operator that a gradient
-    passes. What loads data, or evaluates, is none of the forward pass.
+    passes. Gradients are new, too: operators between a backward pass and the optimizer may read them. What
+    loads data, or evaluates, is none of the forward pass.
     """
     trace, mine = waited.trace, operators_of(waited)
     linked = trace.forward[linked_of(trace, mine)]
@@ -288,6 +289,11 @@ def without(waited: Waited) -> Selection | None:
     free &= noise == np.maximum.accumulate(np.where(free, 0, noise))
     free &= ~holding(mine[draws])
     free &= ~busy.holds(start)
+    trains = np.flatnonzero(np.isin(purpose, (Purpose.BACKWARD, Purpose.OPTIMIZER)))
+    trains = trains[np.argsort(trace.start_ns[trains], kind="stable")]
+    passes = np.concatenate([[False], purpose[trains] == Purpose.BACKWARD, [False]])
+    after = np.searchsorted(trace.start_ns[trains], start, side="right")
+    free &= ~(passes[after] & ~passes[after + 1])
     rows = rows[free]
     step = np.searchsorted(waited.steps.start_ns, trace.start_ns[rows], side="right")
     names = [tuple(trace.name[rows[step == number]].tolist()) for number in range(1, len(waited.steps) + 1)]
