@@ -26,7 +26,7 @@ class Training:
     source: str = ""
     """Where the mistake, or for a healthy training the recipe, is described."""
     note: str = ""
-    """What looks strange in a healthy training, and why it is not."""
+    """What looks strange in a healthy training, and why it is not; of some, what a finding must say."""
 
 
 TRAININGS: dict[str, Training] = {}

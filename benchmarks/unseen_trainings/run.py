@@ -7,8 +7,8 @@ that the healthy ones learn and that each fault shows in the series named for it
 rules on trainings that they were not tuned for; once a rule is tuned on it, it no longer does.
 Eight more of each (``later``) were written after that in the same way; twelve (``courses``) and thirteen
 (``habits``) by an author who had read the rules, and sixteen (``practices``), twenty-two (``everyday``) and
-twenty-four (``forums``) by authors who knew their titles; twenty-eight (``clinics``) by one who had read
-neither.
+twenty-four (``forums``) by authors who knew their titles; twenty-eight (``clinics``) and twenty-four
+(``labs``) by authors who had read neither.
 
     python benchmarks/unseen_trainings/run.py                 # all, one after the other
     python benchmarks/unseen_trainings/run.py NAME...         # some
@@ -41,6 +41,7 @@ from registry import TRAININGS, Training  # noqa: E402 - the folder is put on th
 SUBJECTS = (
     *("classify", "regress", "language", "generate", "reinforce", "represent", "operate"),
     *("later", "courses", "habits", "practices", "everyday", "forums", "clinics"),
+    "labs",
 )
 OUT = HERE.parents[1] / ".cache" / "unseen_trainings"
 
