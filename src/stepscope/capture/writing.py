@@ -435,8 +435,8 @@ class Writing:
 
     def _tell_lost(self, record: CaptureRecord, why: str, hint: str) -> None:
         """Report a missing profile, at the user's next call."""
-        step = record.steps[0] if record.steps else -1
-        lost = CaptureError(f"no profile of step {step}: {why}", hint=hint, path=self._folder)
+        which = f" of step {record.steps[0]}" if record.steps else ""
+        lost = CaptureError(f"no profile{which}: {why}", hint=hint, path=self._folder)
         self._run.report(PROBLEM, lost, later=True)
 
     # --- on the threads -------------------------------------------------------------------------------
@@ -467,9 +467,10 @@ class Writing:
             export(path)  # the profiler must let go of what it holds
             remove(path)
             if written.capture.entered:
+                cut = written.capture.cut
                 raise CaptureError(
-                    "no step ended while it was recording",
-                    hint="capture more steps, or end steps with run.step()",
+                    "no step ended while it was recording" + ", as the run ended before" * cut,
+                    hint="" if cut else "capture more steps, or end steps with run.step()",
                 )
             return None  # the loop was over: nothing was to be captured
         try:
@@ -519,7 +520,7 @@ class Writing:
         else:
             reason, hint = f"{type(error).__name__}: {error}", ""
         written.record.failure = reason
-        self._tell_lost(written.record, f"{reason}; training goes on", hint)
+        self._tell_lost(written.record, reason + "; training goes on" * (not written.capture.cut), hint)
 
     # --- in the run -----------------------------------------------------------------------------------
 

@@ -186,7 +186,7 @@ class Problems:
         later.
         """
         if elsewhere is not None:
-            elsewhere(text)
+            elsewhere(text.replace("\nhint: ", "; ").partition("\n")[0])  # a card has one line for each
             return
         site = site or user_site() or self._home
         if not messages.ready():

@@ -6,6 +6,7 @@ import pytest
 
 import stepscope
 from stepscope.errors import RecordError
+from stepscope.record import problems
 from stepscope.record.problems import PACKAGE, Problems, shown, user_site
 
 ERROR = RecordError("not recorded: x", hint="do y")
@@ -110,6 +111,14 @@ def test_strict_raises_what_another_thread_posted():
     with pytest.raises(RecordError):
         problems.deliver()
     problems.deliver()
+
+
+@pytest.mark.usefixtures("lenient")
+def test_a_card_has_one_line_for_a_problem_and_its_hint(monkeypatch):
+    told = []
+    monkeypatch.setattr(problems, "elsewhere", told.append)
+    Problems().tell("profile", RecordError("not recorded: x", hint="do y", path="/logs"))
+    assert told == ["not recorded: x; do y"]
 
 
 def test_strict_is_off_at_0(monkeypatch):
