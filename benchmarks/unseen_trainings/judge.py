@@ -143,6 +143,18 @@ ANSWERS: dict[str, set[str]] = {
     "middles_for_corners": {"constant-output", "evaluation-unlike-training"},
     "sixty_epochs_of_instructions": {"overfitting"},
     "target_not_shifted": {"evaluation-unlike-training"},
+    "all_against_all": {"worse-than-constant", "loss-not-decreasing", "plateau", "constant-output"},
+    "few_words_of_the_book": {"outputs-collapsed", "posterior-collapse", "constant-output", "dead-experts"},
+    "steps_without_brake": {"loss-spike"},
+    "scale_without_a_roof": {"overfitting", "worse-than-best"},
+    "never_says_the_end": {"constant-output", "evaluation-unlike-training"},
+    "stays_in_evaluation": {"overfitting", "worse-than-best"},
+    "explores_to_the_end": {"never-learned", "plateau", "constant-output"},
+    "areas_overflow": {"nonfinite-loss", "nonfinite-series"},
+    "shop_is_rebuilt": {"evaluation-collapsed", "worse-than-best", "loss-not-decreasing"},
+    "its_own_reference": {"loss-not-decreasing", "plateau", "constant-output", "never-learned"},
+    "masks_up_to_255": {"loss-runs-away", "values-diverge"},
+    "compiled_again_and_again": {"recompilation", "step-outliers", "stalled-training"},
 }
 """The rules that name the cause of each planted fault."""
 
@@ -161,6 +173,16 @@ DENIED: dict[str, set[str]] = {
     "scale_of_an_outlier": {"overfitting", "learning-rate", "attempt-discontinuous", "series-stopped"},
     "columns_as_they_stand": {"poor-initialization"},
     "range_cut_off": {"constant-output"},
+    "all_against_all": {"overfitting"},
+    "few_words_of_the_book": {"overfitting", "values-diverge", "loss-runs-away", "loss-part-diverges"},
+    "steps_without_brake": {"overfitting"},
+    "scale_without_a_roof": {"loss-not-decreasing", "loss-spike", "evaluation-unlike-training"},
+    "never_says_the_end": {"overfitting", "loss-not-decreasing", "plateau"},
+    "explores_to_the_end": {"values-diverge", "return-collapsed"},
+    "areas_overflow": {"overfitting", "evaluation-unlike-training"},
+    "shop_is_rebuilt": {"overfitting"},
+    "its_own_reference": {"rate-too-small", "vanishing-gradient"},
+    "compiled_again_and_again": {"slower-steps", "loss-not-decreasing"},
 }
 """The rules that would name a wrong cause of a planted fault, and advise what does not help."""
 
