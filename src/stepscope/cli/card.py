@@ -229,6 +229,7 @@ def _best(run: StoredRun, directory: str) -> list[Best]:
                 extremes[tag] = (
                     Best(tag, float(values[low]), int(series.step[low])),
                     Best(tag, float(values[high]), int(series.step[high])),
+                    int(np.isfinite(values).sum()),
                 )
     return best_of(extremes, meanings_at(directory))
 

@@ -414,7 +414,7 @@ class Tally:
         self.steps = StepSums()
         self.waited_s = 0.0
         self._waited_until = started
-        self._extremes: dict[str, tuple[Best, Best]] = {}
+        self._extremes: dict[str, tuple[Best, Best, int]] = {}
 
     def add_rows(self, rows: Iterable[tuple[int, TelemetryRow]], names: Sequence[str]) -> None:
         """Take steps as the telemetry writes them.
@@ -450,7 +450,7 @@ class Tally:
         if known is not None:
             least = min(known[0], least, key=lambda best: best.value)
             most = max(known[1], most, key=lambda best: best.value)
-        self._extremes[tag] = least, most
+        self._extremes[tag] = least, most, len(values) + (known[2] if known else 0)
 
     def best(self, log_dir: str) -> list[Best]:
         """Return the best values of the reward, the metric and the loss by which the run is judged."""
@@ -459,17 +459,20 @@ class Tally:
         return best_of(self._extremes, meanings_at(log_dir))
 
 
-def best_of(extremes: Mapping[str, tuple[Best, Best]], meanings: Meanings) -> list[Best]:
+def best_of(extremes: Mapping[str, tuple[Best, Best, int]], meanings: Meanings) -> list[Best]:
     """Return the best value of one reward, one metric and one loss, of the evaluation if there is one.
 
+    A series whose values are all the same has no best one.
+
     Args:
-        extremes: Of each series the least and the largest value.
+        extremes: Of each series the least and the largest value, and how many there are.
         meanings: Of the tags.
     """
     judged: dict[str, list[tuple[int, Best]]] = {"reward": [], "metric": [], "loss": []}
-    for at, (tag, (least, most)) in enumerate(extremes.items()):
+    for at, (tag, (least, most, count)) in enumerate(extremes.items()):
         meaning = meanings.role(tag)
-        if meaning is None or meaning.role not in judged:
+        is_constant = count > 1 and least.value == most.value
+        if meaning is None or meaning.role not in judged or is_constant:
             continue
         lower = meanings.lower_is_better(tag)
         if lower is not None:

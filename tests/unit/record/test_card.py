@@ -183,6 +183,8 @@ def test_what_is_best(tmp_path):
     take("speed/step_time_ms", 1, 2)
     take("train/loss", 3, 1, 2)
     take("train/accuracy", 0.1, 0.9)
+    take("Val_Acc", 0, 0)
+    take("Val_Acc", 0)
     take("eval/accuracy", 0.3, NAN, 0.7, 0.6)
     take("eval/accuracy", 0.5)
     take("learning_rate", 1, 2)
