@@ -12,7 +12,8 @@ import argparse
 import numpy as np
 
 from stepscope.analyze.importance import importances
-from stepscope.analyze.sweep import Grouping, ranked
+from stepscope.analyze.judgement import Curve
+from stepscope.analyze.sweep import Grouping, judge_rows, ranked
 
 
 def sweep(
@@ -69,8 +70,10 @@ def main() -> None:
         won = 0
         for _ in range(count):
             spreads = np.repeat(random.choice([0.5, 1, 2], size=size), seeds)
-            rows = ranked(members, list(random.normal(size=size * seeds) * spreads), True)
-            won += sum(row.tied for row in rows) == 1
+            values = (random.normal(size=size * seeds) * spreads).tolist()
+            rows = ranked(members, values, True)
+            judge_rows(rows, [Curve(np.array([0]), np.array([value])) for value in values], True)
+            won += all(row.judgement is None or row.judgement.verdict == "worse" for row in rows)
         print(f"{size} equal configurations of {seeds} seeds: {won / count:.1%} name a winner")
 
 

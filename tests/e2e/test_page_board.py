@@ -222,7 +222,7 @@ def test_importance_says_which_key_the_loss_goes_with_and_what_chance_would_give
     rate, optimizer = (table.get_by_role("row").filter(has_text=key) for key in ("lr", "optimizer"))
     assert "100" in rate.inner_text()
     assert "\u22121.00" in rate.inner_text()
-    assert "0.1, median 17" in rate.inner_text()
+    assert "0.1, median 4.67" in rate.inner_text()
     assert "no clearer than chance" in optimizer.inner_text()
     head = page.inner_text(".importance")
     assert "8 configurations of 8 runs, each key alone; 1 run without a finite value left out" in head
@@ -236,7 +236,7 @@ def test_importance_says_which_key_the_loss_goes_with_and_what_chance_would_give
 
 def test_importance_of_few_runs_is_not_told(opened):
     page = opened("#/overview?board=configurations&q=optimizer:adam").page
-    page.get_by_text("No importance can be computed: fewer than 8 configurations").wait_for()
+    page.get_by_text("What train/loss depends on cannot be told: fewer than 8 configurations").wait_for()
     assert page.get_by_role("group", name="Importance of config keys").count() == 0
 
 

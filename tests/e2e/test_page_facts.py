@@ -161,9 +161,9 @@ class Stated:
         self.watched.wait(COMPLETE)
         self.have_read()
         self.watched.page.wait_for_function(JUDGED, timeout=JUDGED_MS)
-        reading = hash_.partition("overview?read=")[2]
-        if reading:  # the cells show the reading before until this one has come
-            self.watched.page.locator(f'[data-fact$=" | {reading}"]').first.wait_for()
+        if reading := re.search(r"overview\?.*read=(\w+)", hash_):
+            # The cells show the reading before until this one has come.
+            self.watched.page.locator(f'[data-fact$=" | {reading[1]}"]').first.wait_for()
         self.collect(hash_)
 
     @property
@@ -258,6 +258,7 @@ def sweep_and_tables(tmp_path_factory, written):
     return root
 
 
+TRIALS = "trial-0-s0, trial-0-s1, trial-0-s2"
 LAST = (
     "SELECT run, tag, arg_max(value, step) AS last FROM series "
     "WHERE tag IN ('train/loss', 'lr') GROUP BY run, tag"
@@ -269,11 +270,15 @@ def test_nor_in_a_sweep_in_completions_in_changes_or_in_answers_to_sql(sweep_and
     page, stated = watched.page, Stated(watched)
     stated.look("scalars?rail=1")
     for reading in ("last", "best", "min", "max"):
-        stated.look(f"overview?read={reading}")
-        watched.open(f"#/overview?read={reading}&board=configurations")
-        page.get_by_text("configurations of", exact=False).first.wait_for()
-        page.get_by_text(f"{READ[reading]} of", exact=False).wait_for()
-        stated.collect(f"configurations, {reading}")
+        stated.look(f"overview?board=table&read={reading}")
+    watched.open("#/overview?board=configurations")
+    page.get_by_text("configurations of", exact=False).first.wait_for()
+    page.get_by_text("sd of train/loss, mean of steps 50", exact=False).wait_for()
+    stated.collect("configurations")
+    for part in ("curves", "figures"):
+        watched.open(f"#/compare?a=run:trial-0*&b=run:trial-1*&part={part}")
+        page.locator(f'[data-fact^="{TRIALS} | train/loss"]').first.wait_for()
+        stated.collect(f"compared, {part}")
     watched.open("#/text?rail=1")
     panel = page.get_by_role("region", name="completions")
     for at in (3, 7):
@@ -293,10 +298,10 @@ def test_nor_in_a_sweep_in_completions_in_changes_or_in_answers_to_sql(sweep_and
     stated.collect("beside sql")
     assert stated.contradictions == {}
     several = stated.several
-    for reading in READ:
-        assert f"trial-2-s0 | train/loss | {reading}" in several, reading
+    assert {"trial-2-s0 | train/loss | last", "changing | lr | max", "changing | lr | min"} <= several
+    both = f"{TRIALS} | train/loss train | mean of steps 50\N{EN DASH}99"
+    assert {"configurations", "compared, curves", "compared, figures"} <= {
+        place for place, _ in stated.places[both]
+    }
     assert {"trial-0-s1 | train/loss | last", "changing | lr | last"} <= several
     assert any(fact.endswith(", reward | cell") for fact in several)
-
-
-READ = {"last": "newest value", "best": "best value", "min": "smallest value", "max": "largest value"}

@@ -162,30 +162,21 @@ def judge(
     ]
     if not all(known):
         return judge_runs(*([float(one.value[-1]) for one in side] for side in known), bad=bad, lower=lower)
-    end = min(_end([int(one.step[-1]) for one in side]) for side in known)
-    kept = [[one for one in side if one.step[-1] >= end] for side in known]
-    begin = max(int(one.step[0]) for side in kept for one in side)
-    if end < begin:
+    window = _window(known)
+    if window is None:
         newest = [[float(one.value[-1]) for one in side] for side in known]
         return _with_lost(_figures(newest, bad).told("unknown", None, "they share no steps"), lower)
-    middle = begin + (end - begin) / 2
-    windows = [one.step[(one.step >= middle) & (one.step <= end)] for side in kept for one in side]
-    # Between the points of the sparsest lies a straight line, which is no further evidence.
-    places = min(windows, key=len)
-    places = places if len(places) else np.array([end])
-    tables = [[_at(one, places) for one in side] for side in kept]
-    first, last = f"{int(places[0]):,}", f"{int(places[-1]):,}"
-    steps = f"step {last}" if first == last else f"steps {first}\N{EN DASH}{last}"
+    kept = [[one for one in side if one.step[-1] >= window.end] for side in known]
+    tables = [[_at(one, window.places) for one in side] for side in kept]
     if max(map(len, kept)) == 1:
-        judged = _by_places(tables[0][0], tables[1][0], bad, f"mean of {steps}", lower)
+        judged = _by_places(tables[0][0], tables[1][0], bad, window.text(), lower)
     else:
-        value, name = (undisturbed, "undisturbed") if times else (np.mean, "mean of")
-        values = [[float(value(row)) for row in table] for table in tables]
-        judged = judge_runs(*values, bad=bad, window=f"{name} {steps}", lower=lower, disturbed=disturbed)
+        values = [[_value(row, times) for row in table] for table in tables]
+        judged = judge_runs(*values, bad=bad, window=window.text(times), lower=lower, disturbed=disturbed)
     left = sum(map(len, known)) - sum(map(len, kept))
     if left:
         judged = replace(
-            judged, why=f"{judged.why}; {counted(left, 'run')} that ended before step {end:,} left out"
+            judged, why=f"{judged.why}; {counted(left, 'run')} that ended before step {window.end:,} left out"
         )
     return judged
 
@@ -232,21 +223,38 @@ def judge_runs(
 
 
 def last_half(curve: Curve, *, times: bool = False) -> tuple[float, tuple[int, int]]:
-    """Return the value of a run by itself, as it is compared with runs that recorded the same steps.
+    """Return the value of a run by itself, and the ends of its steps.
 
     Args:
         curve: Not empty.
         times: Whether it is how long steps take.
+    """
+    value = shared_half([curve], times=times)[0][0]
+    assert value is not None
+    return value, (int(curve.step[0]), int(curve.step[-1]))
+
+
+def shared_half(
+    curves: Sequence[Curve | None], *, times: bool = False
+) -> tuple[list[float | None], Window | None]:
+    """Return the value of each run over the last half of the steps that most of them share.
+
+    Args:
+        curves: Of each run; None or empty: it has no value.
+        times: Whether it is how long steps take.
 
     Returns:
-        The value, NaN if the run ends without a finite one, and the ends of its steps.
+        The values, NaN of runs that end without a finite one and None of those that end before the others,
+        and what they are; None: no run has a finite value, or they share no steps.
     """
-    ends = int(curve.step[0]), int(curve.step[-1])
-    if not math.isfinite(curve.value[-1]):
-        return math.nan, ends
-    step, value = _finite(curve)
-    late = value[step >= step[0] + (step[-1] - step[0]) / 2]
-    return (undisturbed(late) if times else float(late.mean())), ends
+    ends = {at: one for at, one in enumerate(curves) if one is not None and len(one.step)}
+    known = {at: _finite(one) for at, one in ends.items() if math.isfinite(one.value[-1])}
+    window = _window([list(known.values())]) if known else None
+    values: list[float | None] = [math.nan if at in ends else None for at in range(len(curves))]
+    for at, one in known.items():
+        inside = window is not None and one.step[-1] >= window.end
+        values[at] = _value(_at(one, window.places), times) if window is not None and inside else None
+    return values, window
 
 
 def welch_margin(a: Sequence[float], b: Sequence[float]) -> float | None:
@@ -350,6 +358,40 @@ def _finite(curve: Curve) -> Curve:
     step, value = (curve.step, curve.value) if good.all() else (curve.step[good], curve.value[good])
     newest = np.append(step[1:] != step[:-1], True)[: len(step)]
     return Curve(step, value) if newest.all() else Curve(step[newest], value[newest])
+
+
+class Window(NamedTuple):
+    """The steps at which runs are read.
+
+    Attributes:
+        places: Those of the sparsest curve: between its points lies a line, which is no further evidence.
+        end: The last one; runs that end before it are left out.
+    """
+
+    places: NDArray[np.int64]
+    end: int
+
+    def text(self, times: bool = False) -> str:
+        """Return the value that is read, and the steps that it is of."""
+        first, last = f"{int(self.places[0]):,}", f"{int(self.places[-1]):,}"
+        steps = f"step {last}" if first == last else f"steps {first}\N{EN DASH}{last}"
+        return f"{'undisturbed' if times else 'mean of'} {steps}"
+
+
+def _window(sides: Sequence[Sequence[Curve]]) -> Window | None:
+    """Return the last half of the steps that the runs of all sides share; None: they share none."""
+    end = min(_end([int(one.step[-1]) for one in side]) for side in sides)
+    kept = [one for side in sides for one in side if one.step[-1] >= end]
+    begin = max(int(one.step[0]) for one in kept)
+    if end < begin:
+        return None
+    middle = begin + (end - begin) / 2
+    places = min((one.step[(one.step >= middle) & (one.step <= end)] for one in kept), key=len)
+    return Window(places if len(places) else np.array([end]), end)
+
+
+def _value(values: Floats, times: bool) -> float:
+    return undisturbed(values) if times else float(values.mean())
 
 
 def _end(lasts: Sequence[int]) -> int:

@@ -7,9 +7,9 @@ a rate that is drawn at random is a setting. In a grid each setting differs alon
 this makes none a seed. Runs without recorded settings are each a configuration of their own: nothing says
 that they repeat.
 
-The best mean is compared with every other by Welch's test (1947) at 5 % on both sides. Choosing the best
-first needs no further correction (Gutmann and Maymin, Annals of Statistics 15, 1987). A configuration with a
-single run is taken to be spread as the one that it is compared with.
+The configuration that comes first is judged against every other as any two sides of runs are
+(:mod:`stepscope.analyze.judgement`), so that no sweep denies a comparison. Choosing the best first needs no
+further correction (Gutmann and Maymin, Annals of Statistics 15, 1987).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.judgement import welch_margin
+from stepscope.analyze.judgement import Curve, Judgement, judge
 from stepscope.names.settings import is_seed
 
 LEAST_RUNS = 8
@@ -94,14 +94,14 @@ class Configuration:
         values: The finite values.
         bad: Runs whose value is not finite.
         missing: Runs without a value.
-        tied: Whether it cannot be told from the best.
+        judgement: Of the first configuration, as A, and this one; None: it is the first, or not compared.
     """
 
     runs: list[int]
     values: list[float] = field(default_factory=list)
     bad: int = 0
     missing: int = 0
-    tied: bool = False
+    judgement: Judgement | None = None
 
     @property
     def mean(self) -> float | None:
@@ -142,48 +142,60 @@ def ranked(
         mean = row.mean
         return mean is None, row.bad > 0, sign * (0.0 if mean is None else mean)
 
-    rows.sort(key=place)
-    if lower is not None and rows and rows[0].values and not rows[0].bad:
-        best = rows[0]
-        for row in rows:
-            row.tied = row is best or (bool(row.values) and not row.bad and not apart(best, row))
-    return rows
+    return sorted(rows, key=place)
 
 
-def apart(a: Configuration, b: Configuration) -> bool:
-    """Return whether two means differ beyond the chance between runs; of two single runs nothing tells."""
-    margin = welch_margin(a.values, b.values)
-    return margin is not None and abs(float(np.mean(a.values)) - float(np.mean(b.values))) > margin
+def judge_rows(
+    rows: Sequence[Configuration], curves: Sequence[Curve | None], lower: bool, **how: bool
+) -> None:
+    """Judge the first configuration against every other that has values, or loses its runs.
+
+    Args:
+        rows: As :func:`ranked` gives them.
+        curves: Of each run.
+        lower: Whether less is better.
+        how: As :func:`~stepscope.analyze.judgement.judge` takes it.
+    """
+
+    def side(row: Configuration) -> list[Curve]:
+        return [one for at in row.runs if (one := curves[at]) is not None]
+
+    if rows and rows[0].values:
+        first = side(rows[0])
+        for row in rows[1:]:
+            if row.values or row.bad:
+                row.judgement = judge(first, side(row), lower=lower, **how)
 
 
 def standing(rows: Sequence[Configuration], names: Sequence[str], lower: bool | None) -> str:
     """Return a sentence on whether one configuration is best.
 
     Args:
-        rows: As :func:`ranked` gives them.
+        rows: As :func:`judge_rows` leaves them.
         names: The name of each.
-        lower: As there.
+        lower: As there; None: neither end is better.
     """
     if lower is None:
         return "Whether low or high values are better is not known, so none is best"
-    tied = [name for row, name in zip(rows, names, strict=True) if row.tied]
-    valued = [row for row in rows if row.values]
-    if not valued:
+    if not rows or not rows[0].values:
         return "No run has a finite value"
+    first, others = names[0], [(row.judgement, name) for row, name in zip(rows, names, strict=True)][1:]
+    judged = [(one, name) for one, name in others if one is not None]
+    if not judged:
+        return f"Only {first} has finite values"
+    lost = "Every configuration has runs that are not finite. " if rows[0].bad else ""
+    ahead = next((name for one, name in judged if one.verdict == "better"), None)
+    if ahead is not None:
+        return f"{lost}No winner: {ahead} is better than {first} over the steps that the two share"
+    tied = [(one, name) for one, name in judged if one.verdict != "worse"]
     if not tied:
-        return "Every configuration has runs that are not finite: none is best"
-    if len(valued) == 1:
-        return f"Only {tied[0]} has finite values"
-    if all(len(row.values) == 1 for row in valued):
-        return "No winner can be told: each configuration ran once, so nothing shows how much seeds differ"
+        valued = "every other" if len(judged) == len(others) else "every other with a value"
+        every = valued if len(others) > 1 else judged[0][1]
+        if all(one.chance == "runs" for one, _ in judged):
+            return f"{lost}Best: {first}. It is better than {every}, by more than chance between runs"
+        once = "both ran once" if len(judged) == 1 else "some ran once"
+        return f"{lost}First: {first}. It is better than {every}, but {once}, so other seeds may differ"
     if len(tied) == 1:
-        return f"Best: {tied[0]}. It differs from every other by more than chance between seeds"
-    first = all(row.tied for row in rows[: len(tied)])
-    those = f"the first {len(tied)}" if first else f"{len(tied)} configurations"
-    between = f"between {tied[0]} and {tied[1]}" if len(tied) == 2 else f"among {those}"
-    single = [len(row.values) == 1 for row in rows if row.tied]
-    if all(single):
-        return f"No winner {between} can be told: each ran once, so nothing shows how much seeds differ"
-    other = "these values differ no more" + ("" if len(tied) == 2 else f" from that of {tied[0]}")
-    once = ", or ran once as it did" if single[0] and sum(single) > 1 else ""
-    return f"No winner {between}: {other} than seeds do by chance{once}"
+        return f"{lost}No winner between {first} and {tied[0][1]}: {tied[0][0].word}, {tied[0][0].why}"
+    words = " or ".join(dict.fromkeys(one.word for one, _ in tied))
+    return f"{lost}No winner between {first} and {len(tied):,} others: {words}"

@@ -29,7 +29,11 @@ SET = ("schedule", "counter", "bytes")
 """Kinds of series that are set rather than found, or that only count."""
 DISTURBED = (*TIMED, "throughput")
 """Roles of series that other programs make worse, and never better."""
+JUDGED: tuple[Split | None, ...] = ("eval", "test", None, "train")
+"""The parts of a metric by which runs are judged, the first that they have."""
 Side = Sequence["StoredRun"]
+Lines = Sequence[tuple["StoredRun", str]]
+"""The tags of a metric of one run, each with the part that recorded it."""
 
 
 class OwnLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -134,31 +138,50 @@ def compared(sides: Sequence[Side], charts: Sequence[Chart], *, seeds: bool = Fa
         charts: The metrics.
         seeds: Whether both sides are one configuration with other seeds.
     """
-    parts = [[[(part, part.tags()) for part in (run, *run.parts)] for run in side] for side in sides]
+    runs = [run for side in sides for run in side]
+    parts = [[(part, part.tags()) for part in (run, *run.parts)] for run in runs]
     for chart in charts:
-        lines = [[list(_lines(chart, run)) for run in side] for side in parts]
-        splits = {split for side in lines for run in side for split, _, _ in run}
-        # A plain tag beside others that name their part is that of the training.
-        plain: Split | None = "train" if splits - {None} else None
-        for split in dict.fromkeys(sorted((split or plain for split in splits), key=str)):
-            own = [
-                [[(part, tag) for of, part, tag in run if (of or plain) == split] for run in side]
-                for side in lines
-            ]
+        for split, lines in by_split(chart, parts).items():
+            own = [lines[: len(sides[0])], lines[len(sides[0]) :]]
             if not all(any(side) for side in own):
                 continue
             result = chart.kind not in SET
+            a, b = ([one for lines in side if (one := curve_of(lines))] for side in own)
             judgement = judge(
-                *([_curve(series) for run in side if (series := _columns(run))] for side in own),
+                a,
+                b,
                 lower=chart.lower_is_better if result else None,
-                times=chart.role in TIMED,
-                disturbed=chart.role in DISTURBED,
+                **how_judged(chart),
             )
             if judgement is not None:
                 if seeds and chart.tier != "running":
                     judgement = judgement.by_seeds()
                 part, tag = next(run for side in own for run in side if run)[0]
                 yield Compared(chart.id, split, _name(part, tag), result, judgement)
+
+
+def how_judged(chart: Chart) -> dict[str, bool]:
+    """Return what :func:`~stepscope.analyze.judgement.judge` is told of a metric."""
+    return {"times": chart.role in TIMED, "disturbed": chart.role in DISTURBED}
+
+
+def by_split(
+    chart: Chart, runs: Sequence[Sequence[tuple[StoredRun, Sequence[str]]]]
+) -> dict[Split | None, list[Lines]]:
+    """Return the lines of a chart that each run recorded, by their splits.
+
+    Args:
+        chart: The metric.
+        runs: The parts of each, with their tags.
+    """
+    lines = [list(_lines(chart, run)) for run in runs]
+    splits = {split for run in lines for split, _, _ in run}
+    # A plain tag beside others that name their part is that of the training.
+    plain: Split | None = "train" if splits - {None} else None
+    return {
+        split: [[(part, tag) for of, part, tag in run if (of or plain) == split] for run in lines]
+        for split in sorted({split or plain for split in splits}, key=str)
+    }
 
 
 def _lines(
@@ -170,9 +193,9 @@ def _lines(
                 yield line.split or part.split, part, line.tag
 
 
-def _columns(lines: Sequence[tuple[StoredRun, str]]) -> list[Series]:
-    """Return the series of the first line that has some."""
-    return next((found for part, tag in lines if (found := part.own_columns(tag))), [])
+def curve_of(lines: Lines) -> Curve | None:
+    """Return the curve of the first line that has one; None: the run has none."""
+    return next((_curve(found) for part, tag in lines if (found := part.own_columns(tag))), None)
 
 
 def _curve(series: Sequence[Series]) -> Curve:
@@ -251,4 +274,4 @@ def all_seeds(groups: Sequence[Side], chart: Chart) -> AllSeeds | None:
     if not rows:
         return None
     a, b = ([run.base for run in group] for group in groups)
-    return AllSeeds(a, b, next((row for row in rows if row.split == "eval"), rows[0]))
+    return AllSeeds(a, b, min(rows, key=lambda row: JUDGED.index(row.split)))

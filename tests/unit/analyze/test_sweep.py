@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 from stepscope.analyze.importance import SettingGroup, importances
-from stepscope.analyze.judgement import student_quantile
-from stepscope.analyze.sweep import configurations, ranked, standing
+from stepscope.analyze.judgement import NOISE, Curve, judge, shared_half, student_quantile
+from stepscope.analyze.sweep import configurations, judge_rows, ranked, standing
 
 NAN = math.nan
+RUNS = NOISE["runs"]
 RATES = [1e-4, 3e-4, 1e-3, 3e-3]
 
 
@@ -69,54 +70,53 @@ def test_configurations(configs: Any, keys: list[str], seeds: list[str], sizes: 
     )
 
 
+SEEDS = "within chance between 3 and 3 runs"
+
+
 @pytest.mark.parametrize(
-    ("values", "lower", "order", "tied", "sentence"),
+    ("values", "lower", "order", "sentence"),
     [
-        ([[1.0, 1.1, 0.9], [5, 5.1, 4.9]], True, "AB", "A", "Best: A."),
-        ([[1.0, 1.1, 0.9], [5, 5.1, 4.9]], False, "BA", "B", "Best: B."),
+        ([[1.0, 1.1, 0.9], [5, 5.1, 4.9]], True, "AB", "Best: A. It is better than B, by more than chance"),
+        ([[1.0, 1.1, 0.9], [5, 5.1, 4.9]], False, "BA", "Best: B."),
         (
             [[1.0, 1.1, 0.9], [5, 5.1, 4.9]],
             None,
             "AB",
-            "",
             "Whether low or high values are better is not known",
         ),
-        ([[1.0, 1.4, 0.6], [1.1, 1.3, 0.7]], True, "AB", "AB", "No winner between A and B"),
-        ([[1.0, 1.4], [1.1, 1.3], [0.9, 1.6]], True, "ABC", "ABC", "No winner among the first 3"),
+        ([[1.0, 1.4, 0.6], [1.1, 1.3, 0.7]], True, "AB", f"No winner between A and B: {RUNS}, {SEEDS}"),
+        ([[1.0, 1.4], [1.1, 1.35], [0.9, 1.6]], True, "ABC", f"No winner between A and 2 others: {RUNS}"),
         (
             [[1.0, 1.1, 0.9], [1.5, 1.51, 1.49], [1.6, 3.0, 0.5], [1.7, 3.2, 0.5]],
             True,
             "ABCD",
-            "ACD",
-            "No winner among 3 configurations",
+            f"No winner between A and 2 others: {RUNS}",
         ),
-        ([[0.1, NAN, 0.1], [5, 5.1, 4.9]], True, "BA", "B", "Best: B."),
-        ([[NAN, 1.0], [NAN, 2.0]], True, "AB", "", "Every configuration has runs that are not finite"),
-        ([[1.0], [2.0]], True, "AB", "AB", "No winner can be told: each configuration ran once"),
+        ([[0.1, NAN, 0.1], [5, 5.1, 4.9]], True, "BA", "Best: B."),
+        ([[NAN, 1.0], [NAN, 2.0]], True, "AB", "Every configuration has runs that are not finite. First: A."),
         (
-            [[1.0], [2.0, 2.0], [9.0]],
+            [[1.0], [2.0]],
+            True,
+            "AB",
+            "First: A. It is better than B, but both ran once, so other seeds may differ",
+        ),
+        ([[1.0], [2.0, 2.0], [9.0]], True, "ABC", "First: A. It is better than every other, but some ran"),
+        ([[1.0], [1.1, 1.3], [9.0]], True, "ABC", f"No winner between A and B: {RUNS}"),
+        ([[1.0, 1.1, 0.9], [50.0]], True, "AB", "Best: A."),
+        ([[1.0, 1.1, 0.9], [1.2]], True, "AB", "No winner between A and B"),
+        ([[1.0, 1.0], [1.0, 1.0]], True, "AB", "No winner between A and B: the same, the values are equal"),
+        ([[1.0, 1.2], [None]], True, "AB", "Only A has"),
+        (
+            [[1.0, 1.1], [5.0, 5.1], [None]],
             True,
             "ABC",
-            "AC",
-            "No winner between A and C can be told: each ran once",
+            "Best: A. It is better than every other with a value",
         ),
-        (
-            [[1.0], [1.1, 1.3], [9.0]],
-            True,
-            "ABC",
-            "ABC",
-            "No winner among the first 3: these values differ no more from that of A than seeds do by "
-            "chance, or ran once",
-        ),
-        ([[1.0, 1.1, 0.9], [50.0]], True, "AB", "A", "Best: A."),
-        ([[1.0, 1.1, 0.9], [1.2]], True, "AB", "AB", "No winner between A and B"),
-        ([[1.0, 1.0], [1.0, 1.0]], True, "AB", "AB", "No winner between A and B"),
-        ([[1.0, 1.2], [None]], True, "AB", "A", "Only A has"),
-        ([[None], [None]], True, "AB", "", "No run has a finite value"),
+        ([[None], [None]], True, "AB", "No run has a finite value"),
     ],
 )
 def test_the_best_configuration(
-    values: list[list[float | None]], lower: bool | None, order: str, tied: str, sentence: str
+    values: list[list[float | None]], lower: bool | None, order: str, sentence: str
 ) -> None:
     members, flat = [], []
     for own in values:
@@ -125,8 +125,29 @@ def test_the_best_configuration(
     rows = ranked(members, flat, lower)
     names = ["ABCD"[members.index(row.runs)] for row in rows]
     assert "".join(names) == order
-    assert "".join(name for name, row in zip(names, rows, strict=True) if row.tied) == tied
+    steps = np.arange(20)
+    curves = [None if value is None else Curve(steps, np.full(20, value)) for value in flat]
+    if lower is not None:
+        judge_rows(rows, curves, lower)
     assert standing(rows, names, lower).startswith(sentence)
+
+
+def test_runs_that_end_early_have_no_value_and_others_one_of_the_same_steps() -> None:
+    steps = np.arange(100)
+    long = [Curve(steps, 1.0 * steps), Curve(steps[:90], 2.0 * steps[:90])]
+    short = Curve(steps[:10], np.ones(10))
+    lost = Curve(steps, np.where(steps == 99, NAN, 1.0))
+    values, window = shared_half([*long, short, lost, None])
+    assert window is not None
+    assert window.text() == "mean of steps 45\N{EN DASH}89"
+    assert values[:3] == [67.0, 134.0, None]
+    assert values[3] is not None
+    assert math.isnan(values[3])
+    assert values[4] is None
+    one = judge(long[:1], long[1:], lower=True)
+    assert one is not None
+    assert (one.a.mean, one.b.mean, one.window) == (67.0, 134.0, window.text())
+    assert shared_half([lost, None]) == ([pytest.approx(NAN, nan_ok=True), None], None)
 
 
 @pytest.mark.parametrize(("size", "free"), [(12.706, 1), (4.3027, 2), (2.2281, 10), (1.984, 100)])

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import stepscope as ss
 from stepscope.events import EventWriter
+from stepscope.serve.compare import CompareRequest, compare_answer
 from stepscope.serve.questions.desk import Desk
 from stepscope.serve.questions.sweep import SweepRequest, sweep_of
 from stepscope.serve.values import runs_found, values_answer
@@ -93,6 +95,7 @@ def test_a_sweep_reads_the_same_values(desk: Desk) -> None:
     """A run that is parts alone, such as Keras', is one run and judged by its validation."""
     sweep = sweep_of(desk, SweepRequest("epoch_loss", ["keras"]))
     assert [(row.runs, row.mean) for row in sweep.rows] == [(["keras"], pytest.approx(0.9))]
+    assert sweep.window == "mean of step 1"
     assert sweep_of(desk, SweepRequest("epoch_loss")).runs == 4
 
 
@@ -111,3 +114,54 @@ def test_a_setting_that_is_recorded_twice_is_one_column_of_a_sweep(tmp_path: Pat
         "lr", "optimizer.groups.0.lr", "optimizer.groups.0.parameters",
     ]  # fmt: skip
     assert sweep.rows[0].settings == {"lr": 0.01, "optimizer.groups.0.parameters": 0.07}
+
+
+SWEEPS = {
+    "a winner": ([0.2, 0.5, 0.9], 3, {}),
+    "none": ([0.5, 0.5, 0.5, 0.5], 3, {}),
+    "none of single runs": ([0.5, 0.5, 0.5], 1, {}),
+    "single runs far apart": ([0.2, 0.9], 1, {}),
+    "of different length": ([0.2, 0.5, 0.9], 3, {"0-1": 37, "1-0": 71, "2-2": 64, "2-1": 90}),
+    "cut off": ([0.2, 0.5, 0.9], 2, {"0-0": 5, "0-1": 5}),
+    "not finite": ([0.2, 0.5, 0.9], 3, {"0-2": -60, "2-0": -80}),
+    "all not finite": ([0.2, 0.5], 2, {"0-2": -60, "0-0": -60, "0-1": -80, "1-0": -70}),
+}
+
+
+@pytest.mark.parametrize("higher", [False, True])
+@pytest.mark.parametrize("name", SWEEPS)
+def test_a_sweep_says_what_a_comparison_says(tmp_path: Path, name: str, higher: bool) -> None:
+    """Of the first configuration and each other, by the same values where all runs have these steps."""
+    levels, seeds, ends = SWEEPS[name]
+    random = np.random.default_rng(len(name))
+    tag = "eval/accuracy" if higher else "eval/loss"
+    for at, level in enumerate(levels):
+        for seed in range(seeds):
+            end = ends.get(f"{at}-{seed}", 100)
+            offset = level + 0.05 * random.normal()
+            values = offset + np.exp(-np.arange(abs(end)) / 20) + 0.01 * random.normal(size=abs(end))
+            if end < 0:
+                values[-1] = np.nan
+            with ss.Run(
+                tmp_path / f"{at}-{seed}", config={"lr": level, "at": at, "seed": seed}, card=False
+            ) as run:
+                for step, value in enumerate(values):
+                    run.scalar(tag, float(value), step)
+    desk = Desk(tmp_path, cache=False)
+    desk.refresh()
+    sweep = sweep_of(desk, SweepRequest())
+    assert (len(sweep.rows), sweep.lower_is_better) == (len(levels), not higher)
+    first = sweep.rows[0]
+    for row in sweep.rows[1:]:
+        if row.judgement is None:
+            assert row.mean is None
+            continue
+        asked = CompareRequest(first.runs, row.runs, [sweep.chart])
+        (compared,) = compare_answer(desk, asked).rows
+        assert compared.judgement == row.judgement
+        if not ends:
+            assert (compared.judgement.a.mean, compared.judgement.b.mean) == (first.mean, row.mean)
+            assert compared.judgement.window == sweep.window
+    verdicts = {row.judgement.verdict for row in sweep.rows[1:] if row.judgement is not None}
+    assert sweep.standing.startswith(("Best: ", "First: ")) == (verdicts == {"worse"})
+    assert ("Best: " in sweep.standing) <= (seeds > 1)

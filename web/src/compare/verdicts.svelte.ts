@@ -1,5 +1,7 @@
 /** The verdicts of the server on the metrics of both sides, for all that shows them. */
+import { ofCompared, type Fact } from "../runs/fact";
 import { tracksOf, type Track } from "../runs/sidelines";
+import type { SideName } from "../runs/sides";
 import type { Chart, Comparison, CompareRequest, Compared, Judgement } from "../server/api";
 import { Asking } from "../server/asking";
 import { messageOf, sent } from "../server/client";
@@ -125,6 +127,12 @@ class Verdicts {
   readonly awaited = $derived(
     this.answer === null || (this.#more.length > 0 && this.#further.of(sidesOf(this.#names)) === null),
   );
+
+  /** What the figure of a side in a verdict states. */
+  factOf(side: SideName, { chart, split }: Track, { window }: Judgement): Fact | null {
+    const runs = side === "A" ? this.#names.a : this.#names.b;
+    return ofCompared(runs, { chart: chart.id, split }, window, chart.measure.unit);
+  }
 
   /** null: a side does not have the metric, or the verdict is awaited. */
   of(track: Track): Judgement | null {

@@ -200,7 +200,9 @@ def _sweep(desk: Desk, metric: str, query: str) -> Answer:
     sweep = sweep_of(desk, SweepRequest(metric, names))
     bad = sum(row.bad for row in sweep.rows)
     counts = f"{counted(len(sweep.rows), 'configuration')} of {counted(sweep.runs, 'run')}"
-    lines = [f"{counts} by the newest {sweep.tag}" + (f"; {counted(bad, 'run')} not finite" if bad else "")]
+    read = f"{sweep.tag}, {sweep.window}" if sweep.window else sweep.tag
+    lost = f"; {counted(bad, 'run')} of them end without a finite value" if bad else ""
+    lines = [f"{counts} by {read}{lost}"]
     lines += [
         f"{key} counts as a seed: {why}; runs that differ in it alone are averaged"
         for key, why in sweep.seeds.items()
@@ -245,11 +247,13 @@ def _sweep(desk: Desk, metric: str, query: str) -> Answer:
             len(row.runs),
             row.bad,
             row.missing,
+            "" if row.judgement is None else row.judgement.word,
             *(row.settings.get(key) for key in keys),
         )
         for row in sweep.rows
     ]
-    heads = ("configuration", f"mean {sweep.tag}", "sd", "min", "max", "runs", "not finite", "missing", *keys)
+    figures = (f"mean {sweep.tag}", "sd", "min", "max", "runs", "not finite", "missing")
+    heads = ("configuration", *figures, "against the first", *keys)
     return Answer(
         "compare",
         tuple(lines),

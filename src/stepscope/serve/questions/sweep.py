@@ -13,17 +13,17 @@ import msgspec
 import numpy as np
 
 from stepscope.analyze.importance import Importance, importances
-from stepscope.analyze.sweep import configurations, ranked, standing
+from stepscope.analyze.judgement import Judgement, shared_half
+from stepscope.analyze.sweep import configurations, judge_rows, ranked, standing
 from stepscope.errors import StepscopeError, UnknownTagError, UsageError
 from stepscope.names.settings import flatten
-from stepscope.names.telling import ChartLine
+from stepscope.names.splits import Split
+from stepscope.serve.compare import JUDGED, SET, Lines, by_split, curve_of, how_judged
 from stepscope.serve.questions.answer import beginning_of
 from stepscope.serve.questions.desk import Desk
 from stepscope.serve.questions.query import config_text
-from stepscope.serve.questions.runs import last_point
 from stepscope.serve.reply import refusing
 from stepscope.serve.routes import post
-from stepscope.serve.values import Reading, line_of, value_of
 from stepscope.store.nearest import hint_nearest
 
 if TYPE_CHECKING:
@@ -38,9 +38,6 @@ class SweepRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A chart or a tag; "": the one by which runs are judged."""
     runs: list[str] | None = None
     """Names; None: all that are not archived."""
-    reading: Reading = "last"
-    """The value of a run."""
-    step: int = 0
 
 
 class SweepRow(msgspec.Struct, frozen=True):
@@ -59,21 +56,25 @@ class SweepRow(msgspec.Struct, frozen=True):
     finite: int
     """Runs with a finite value."""
     bad: int
-    """Runs whose value is not finite."""
+    """Runs that end without a finite value."""
     missing: int
-    """Runs that did not record the metric."""
-    tied: bool
-    """Whether it is the best, or cannot be told from it."""
+    """Runs that did not record the metric, or end before these steps."""
+    judgement: Judgement | None
+    """Of the first, as A, and this one; None: it is the first, or has no value."""
 
 
 class Sweep(msgspec.Struct, frozen=True):
     """Answer of ``POST api/v1/sweep``."""
 
     tag: str
-    """The series that was read, the same of all runs."""
+    """The series that was read, by the name that it has in the first run."""
     chart: str
-    """The chart that it is a line of; empty if it is of none."""
+    """The chart that it is a line of."""
+    split: Split | None
+    """The part of the chart that it is of; null: its lines name none."""
     lower_is_better: bool | None
+    window: str
+    """The value of a run, and the steps that it is of: the last half of those that most runs share."""
     runs: int
     rows: list[SweepRow]
     """The best first; configurations with runs that are not finite come after all others."""
@@ -116,18 +117,16 @@ def sweep_of(desk: Desk, asked: SweepRequest) -> Sweep:
     else:
         chosen = [runs[name] for name in asked.runs if name in runs]
     names = [run.base for run in chosen]
-    chart, tag = _metric(charts, asked.metric, chosen)
-    lower = chart.lower_is_better if chart is not None else None
-    line = next((line for line in chart.lines if line.tag == tag), None) if chart is not None else None
-    lines = [line or ChartLine(tag, None)]
-    reading: Reading = "last" if asked.reading == "best" and lower is None else asked.reading
-    values = [value_of(line_of(run, lines)[1], reading, lower, asked.step) for run in chosen]
-    if all(value is None for value in values):
-        tags = [line.tag for one in charts for line in one.lines]
-        raise UnknownTagError(f"no run has {tag!r:.80}", hint=hint_nearest(tag, tags, "the tags"))
+    chart, split, lines = _metric(charts, asked.metric, chosen)
+    curves = [curve_of(own) for own in lines]
+    result, how = chart.kind not in SET, how_judged(chart)
+    lower = chart.lower_is_better if result else None
+    values, window = shared_half(curves, times=how["times"])
     configs = [flatten(summaries[run.name].config) for run in chosen]
     grouping = configurations(configs)
     rows = ranked(grouping.members, values, lower)
+    if lower is not None:
+        judge_rows(rows, curves, lower, **how)
     titles = _names([[names[at] for at in row.runs] for row in rows])
     weights = importances(configs, [np.nan if value is None else value for value in values], grouping)
     shown = [
@@ -139,9 +138,11 @@ def sweep_of(desk: Desk, asked: SweepRequest) -> Sweep:
         names_of.setdefault(tuple(settings.get(key) for settings in shown), key)
     keys = [one.key for one in weights.settings if one.key in names_of.values()]
     return Sweep(
-        tag,
-        "" if chart is None else chart.id,
+        next(tag for own in lines for _, tag in own),
+        chart.id,
+        split,
         lower,
+        "" if window is None else window.text(how["times"]),
         len(names),
         [
             SweepRow(
@@ -155,7 +156,7 @@ def sweep_of(desk: Desk, asked: SweepRequest) -> Sweep:
                 len(row.values),
                 row.bad,
                 row.missing,
-                row.tied,
+                row.judgement,
             )
             for row, name, settings in zip(rows, titles, shown, strict=True)
         ],
@@ -169,18 +170,28 @@ def sweep_of(desk: Desk, asked: SweepRequest) -> Sweep:
     )
 
 
-def _metric(charts: Sequence[Chart], metric: str, runs: Sequence[StoredRun]) -> tuple[Chart | None, str]:
-    """Return a chart and the tag of it that is read of all runs: of the evaluation if a run has it."""
+def _metric(
+    charts: Sequence[Chart], metric: str, runs: Sequence[StoredRun]
+) -> tuple[Chart, Split | None, list[Lines]]:
+    """Return a chart, the split of it by which runs are judged, and its lines of each run."""
     wanted = metric or judged_by(charts)
     if not wanted:
         raise UsageError("which metric? No loss or score is recorded", hint="compare metric=TAG")
-    chart = next((chart for chart in charts if chart.id == wanted), None)
-    if chart is None or not metric:
-        return chart_of(charts, wanted), wanted
-    for tag in (*_lines([chart], ("eval", "test")), *_lines([chart], (None, "train"))):
-        if any(last_point(run, tag) is not None for run in runs):
-            return chart, tag
-    return chart, wanted
+    chart = next((chart for chart in charts if chart.id == wanted), None) or chart_of(charts, wanted)
+    if chart is not None:
+        parts = [[(part, part.tags()) for part in (run, *run.parts)] for run in runs]
+        found = {split: lines for split, lines in by_split(chart, parts).items() if any(lines)}
+        if metric and metric != chart.id:
+            found = {
+                split: lines
+                for split, lines in found.items()
+                if any(tag == metric for own in lines for _, tag in own)
+            }
+        for split in JUDGED:
+            if split in found:
+                return chart, split, found[split]
+    tags = [line.tag for one in charts for line in one.lines]
+    raise UnknownTagError(f"no run has {wanted!r:.80}", hint=hint_nearest(wanted, tags, "the tags"))
 
 
 def _names(groups: Sequence[Sequence[str]]) -> list[str]:
@@ -210,8 +221,8 @@ def chart_of(charts: Sequence[Chart], tag: str) -> Chart | None:
 def judged_by(charts: Sequence[Chart]) -> str:
     """Return the tag by which runs are judged: of the evaluation if there is one, else the most telling."""
     learning = [chart for chart in charts if chart.tier == "learning" and chart.lower_is_better is not None]
-    evaluated = _lines(learning, ("eval", "test"))
-    return next(evaluated, next(_lines(learning, (None, "train")), ""))
+    evaluated = _lines(learning, JUDGED[:2])
+    return next(evaluated, next(_lines(learning, JUDGED[2:]), ""))
 
 
 def _lines(charts: Sequence[Chart], splits: Sequence[Any]) -> Iterator[str]:
