@@ -302,7 +302,9 @@ def test_of_a_killed_program_nobody_says_that_it_had_no_steps(command, program):
         ("raise ValueError('bad luck')", 1, "failed after .*: ValueError: bad luck"),
         ("sys.exit(3)", 3, "failed after .*: SystemExit: 3"),
         ("os._exit(7)", 7, "failed after .*: exit code 7"),
-        ("os._exit(0)", 0, "finished after .*: Python did not exit normally"),
+        ("os._exit(status=0)", 0, "finished after .*: Python did not exit normally"),
+        ("os.execlp('true', 'true')", 0, "finished after .*: Python did not exit normally"),
+        ("os.abort()", -signal.SIGABRT, "killed after .*: SIGABRT"),
         (
             "time.sleep(2.5); os.kill(os.getpid(), signal.SIGKILL)",
             -signal.SIGKILL,
@@ -320,7 +322,18 @@ def test_of_a_killed_program_nobody_says_that_it_had_no_steps(command, program):
             "stopped after .*: KeyboardInterrupt",
         ),
     ],
-    ids=["exception", "exit", "_exit", "_exit 0", "kill", "terminated", "passed on", "interrupted"],
+    ids=[
+        "exception",
+        "exit",
+        "_exit",
+        "_exit 0",
+        "exec",
+        "abort",
+        "kill",
+        "terminated",
+        "passed on",
+        "interrupted",
+    ],
 )
 def test_how_it_ended(command, program, end, code, state):
     pytest.importorskip("jax")
@@ -329,6 +342,7 @@ def test_how_it_ended(command, program, end, code, state):
     rows = card(ended.stderr)
     assert re.match(state, rows["state"])
     assert rows["steps"].startswith("40 ·")
+    assert ("the last steps and values" in rows["unknown"]) == (code == -signal.SIGKILL)
 
 
 @pytest.mark.slow

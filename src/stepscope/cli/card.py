@@ -17,6 +17,7 @@ from stepscope.events.rank_file import unrecorded_text
 from stepscope.files import json_object
 from stepscope.names.meanings import meanings_at
 from stepscope.record.card import (
+    LEFT,
     PYTHON,
     REST,
     RUN,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 1 << 20
 CAUSES_SECS = 30.0
 """How long the card waits for the analysis of the last profile."""
+CUT = "the last steps and values: up to a second of them was not written when the process ended"
 ISOLATED = ("-E", "-I", "-S")
 """Options of Python with which it does not look for us."""
 
@@ -129,8 +131,9 @@ def _card_of(
     with Log(directory, cache=False) as log:
         log.refresh()
         run = log.runs()[0] if log.runs() else None
-        state, reason = ends.of(run)
-        complete = run is not None and run.info.status != "running"
+        left = ends.left(run, directory)
+        state, reason = ends.of(run, left)
+        cut = left is None and (run is None or run.info.status == "running")
         stack = (run.info.stack or "") if run is not None and state == "failed" else ""
         report = None if run is None else report_of(log, run)
         best = [] if run is None else _best(run, str(directory))
@@ -149,6 +152,8 @@ def _card_of(
     lines_s = {str(line): seconds for line, seconds in spent_s(windows).items()}
     lost = unrecorded_text(rank.facts for rank in members)
     unknown = [lost] if lost else []
+    if cut and steps.steps:
+        unknown.append(CUT)
     if steps.steps and not steps.parts_s.keys() - {"data", REST, UNDIVIDED}:
         unknown.append("the stages of the steps, such as forward and backward: run.stage(name) tells")
     return Card(
@@ -168,7 +173,7 @@ def _card_of(
         stack=stack,
         best=best,
         waited_s=waited,
-        complete=complete,
+        cut=cut,
         unknown=[*printed, *unknown, *missing],
         command=command_for(str(directory)),
     )
@@ -190,8 +195,13 @@ class _Ends:
     status: int
     last_begun: float
 
-    def of(self, run: StoredRun | None) -> tuple[str, str | None]:
-        """Return state and reason: of the run if it wrote them, else those of its process."""
+    def of(self, run: StoredRun | None, left: int | None) -> tuple[str, str | None]:
+        """Return state and reason: of the run if it wrote them, else those of its process.
+
+        Args:
+            run: The run; None if it has written nothing.
+            left: What ``left`` returned.
+        """
         state, reason = ("running", None) if run is None else run.condition()
         if state in ("failed", "stopped") or (state == "finished" and self.status == 0):
             return state, reason
@@ -199,20 +209,29 @@ class _Ends:
             return state, reason  # the program went on: its end is that of a later run
         status = self.status
         if run is not None and state != "finished" and run.info.pid is not None:
-            left = self._left(run.info.pid)
             if left is None and run.info.pid != self.pid and status >= 0:
                 return "ended", f"process {run.info.pid} did not exit, as after kill -9; {_how(status)}"
-            status = status if left is None else left
+            status = status if left is None or run.info.pid == self.pid else left
         if status < 0:
             return "killed", _how(status).rpartition(" ")[2]
         if status:
             return "failed", f"exit code {status}"
         return "finished", None if state == "finished" else "Python did not exit normally"
 
-    def _left(self, pid: int) -> int | None:
-        """Return the code with which a process left by ``os._exit``, None if it did not."""
+    def left(self, run: StoredRun | None, directory: Path) -> int | None:
+        """Return the code with which the process of a run left, as by ``os._exit``; 0 if it gave none.
+
+        Args:
+            run: The run.
+            directory: Its own.
+
+        Returns:
+            None if it did not leave so; then what it recorded last may not be written.
+        """
+        if run is None or run.info.status != "running":
+            return None
         try:
-            return int((self.session / f"{PYTHON}{pid}").read_text("utf-8"))
+            return int((self.session / f"{LEFT}{run.info.pid}-{directory.name}").read_text("utf-8"))
         except (OSError, ValueError):
             return None
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         begun = time.monotonic()
         child = _start(words, _environment(directory, session, profile=arguments.profile))
-        status = _wait(child)
+        status = _wait(child, _load if arguments.card else None)
         lasted = time.monotonic() - begun
         if arguments.card:
             try:
@@ -136,22 +136,27 @@ def _forwarded() -> list[int]:
     return [getattr(signal, name) for name in names if hasattr(signal, name)]
 
 
-def _wait(child: subprocess.Popen[bytes]) -> int:
-    """Return how the program ended, as ``Popen.returncode``; pass on signals that it does not get itself."""
+def _wait(child: subprocess.Popen[bytes], load: Callable[[], None] | None) -> int:
+    """Return how the program ended, as ``Popen.returncode``; pass on signals that it does not get itself.
+
+    Args:
+        child: The program.
+        load: Called once while it runs; None for nothing.
+    """
     if not hasattr(signal, "sigtimedwait"):
         while True:
             with suppress(KeyboardInterrupt):
                 return child.wait()
     numbers = {*_forwarded(), signal.SIGCHLD}
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
-    load_at = time.monotonic() + LOAD_AFTER_SECS
+    load_at = time.monotonic() + LOAD_AFTER_SECS if load else 0.0
     try:
         while (status := child.poll()) is None:
             info = signal.sigtimedwait(numbers, max(load_at - time.monotonic(), 0.0) if load_at else 3600.0)
             if info is None:
-                if load_at:
+                if load and load_at:
                     load_at = 0.0
-                    _load()
+                    load()
             elif info.si_signo != signal.SIGCHLD and info.si_code != FROM_TERMINAL:
                 with suppress(OSError):
                     child.send_signal(info.si_signo)

@@ -14,7 +14,7 @@ from typing import Any
 from stepscope.kernels.marks import Switches
 from stepscope.launch.sources import Sources
 from stepscope.record import Run, card, exits, problems
-from stepscope.record.card import PYTHON, SAID, SESSION
+from stepscope.record.card import LEFT, SAID, SESSION
 from stepscope.record.hooks import Hook
 from stepscope.record.roles import detect
 
@@ -30,8 +30,10 @@ SETTINGS = {
     "ml_collections": "ConfigDict",
 }
 """By module: the class of its objects that hold a program's settings."""
+LEAVES = ("_exit", "abort", "execv", "execve")
+"""Functions of ``os`` that end a program without the end of its interpreter; others call these."""
 EXIT_SECS = 1.0
-"""How long the end of the process by ``os._exit`` may wait for what was recorded."""
+"""How long they may wait for what was recorded."""
 
 
 class Process(Switches):
@@ -63,7 +65,7 @@ class Process(Switches):
         self.sources = Sources()
         """Decides which values are new."""
         self.end_step: Callable[[], None] = lambda: None
-        """Ends the last step, if it was updated; called before the process ends by ``os._exit``."""
+        """Ends the last step, if it was updated; called before the process leaves by ``os._exit``."""
 
     def given(self, environ: Mapping[str, str]) -> None:
         """Take what the command said when the process began: the program may have changed it since.
@@ -164,18 +166,25 @@ class Process(Switches):
         follow(run)
         for begin in self.begins:
             begin()
-        leave = os._exit
+        for name in LEAVES:
+            setattr(os, name, self._leaving(run, getattr(os, name)))
+        return run
 
-        def _exit(status: int) -> None:
+    def _leaving(self, run: Run, leave: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that ends the process, with all steps recorded."""
+
+        @wraps(leave)
+        def left(*arguments: Any, **options: Any) -> Any:
             if os.getpid() == self._pid and run.recording:
                 with suppress(Exception):
                     self.end_step()
                     run.flush(timeout=EXIT_SECS)
-                    (Path(self._folder) / f"{PYTHON}{self._pid}").write_text(str(status), "utf-8")
-            leave(status)
+                    status = [*arguments, *options.values()][0] if leave.__name__ == "_exit" else 0
+                    name = f"{LEFT}{self._pid}-{Path(run.log_dir).name}"
+                    (Path(self._folder) / name).write_text(str(status), "utf-8")
+            return leave(*arguments, **options)
 
-        os._exit = _exit  # type: ignore[assignment]
-        return run
+        return left
 
     def _claimed(self, *, alone: bool) -> str:
         """Return the run's directory; a second process that trains by itself gets one of its own."""

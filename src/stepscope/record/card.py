@@ -11,6 +11,7 @@ import math
 import os
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -47,11 +48,10 @@ MAX_TIMES = 4096
 """Step times kept for the median; of more, every second, fourth … one is kept."""
 MAX_TAGS = 512
 """Series whose best value is kept."""
-RUN, SAID, PYTHON = "run-", "said", "python-"
-"""Files in the session's folder: each names a run, has sentences for the card, or is of one process by its
-number.
+RUN, SAID, PYTHON, LEFT = "run-", "said", "python-", "left-"
+"""Files in the session's folder: each names a run, has sentences for the card, is of one Python process
+by its number, or has the code with which the process of a run left without the end of its interpreter.
 """
-_announced = itertools.count()
 BEFORE, OUTSIDE = "before the first step", "outside steps"
 REST, UNDIVIDED = "rest of the step", "not divided"
 SESSION = "STEPSCOPE_RUN_SESSION"
@@ -118,7 +118,7 @@ class Card:
         health: The verdict of the health rules; empty if nobody judged.
         covered: The questions that it answers.
         waited_s: Seconds for which its threads waited for a processor, summed.
-        complete: Whether the run has written its end; the last seconds before a kill are not written.
+        cut: Whether its process ended before all was written: up to a second of steps and values is lost.
     """
 
     run: str
@@ -139,7 +139,7 @@ class Card:
     health: str = ""
     covered: Sequence[Covered] = ()
     waited_s: float = 0.0
-    complete: bool = True
+    cut: bool = False
 
     def lines(self, width: int = WIDTH) -> list[str]:
         """Return the card as at most ``MAX_LINES`` lines.
@@ -155,7 +155,7 @@ class Card:
         if frames := _FRAMES.findall(self.stack):
             rows.append(("", f"raised at {printable(':'.join(frames[-1]))}"))
         if self.median_s is None:
-            none = "none was counted" if self.complete else "none was written before it ended"
+            none = "none was written before it ended" if self.cut else "none was counted"
             rows.append(("steps", none))
         else:
             rows.append(("steps", self._speed()))
@@ -496,7 +496,8 @@ def announce(directory: str) -> None:
     session = session_folder or os.environ.get(SESSION)
     if session:
         with suppress(OSError):
-            name = f"{RUN}{os.getpid()}-{next(_announced)}.json"
+            # A process keeps its number when it runs another program.
+            name = f"{RUN}{os.getpid()}-{time.monotonic_ns()}.json"
             with open(os.path.join(session, name), "w", encoding="utf-8") as file:  # noqa: PTH118,PTH123
                 json.dump({"directory": os.path.abspath(directory)}, file)  # noqa: PTH100
 
