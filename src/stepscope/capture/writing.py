@@ -20,7 +20,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from stepscope import child
@@ -45,6 +44,7 @@ from stepscope.capture.sampler import ENDING as STACKS
 from stepscope.errors import CaptureError
 from stepscope.files import write_whole
 from stepscope.record.problems import pass_on
+from stepscope.record.worker import Worker
 
 if TYPE_CHECKING:
     from stepscope.events.messages import Value
@@ -138,11 +138,16 @@ class AnalysisJob:
     done: Callable[[str | None], None]
 
 
+def jobs() -> Worker[Callable[[], object]]:
+    """Return a thread for jobs, which must not raise."""
+    return Worker("stepscope-capture", lambda job: job())
+
+
 class Analyses:
     """Has profiles analysed, one after the other; processes continue after the run has ended."""
 
     def __init__(self) -> None:
-        self._worker, self._lock = Worker(), threading.Lock()
+        self._worker, self._lock = jobs(), threading.Lock()
         self._waiting: deque[AnalysisJob] = deque()
         self._going = False
 
@@ -165,7 +170,7 @@ class Analyses:
             if process is not None:
                 with contextlib.suppress(RuntimeError):
                     self._worker.put(lambda: reap(process))
-        self._worker.close()
+        self._worker.end()
 
     def _begin(self, job: AnalysisJob) -> None:
         process = start(job.profile, job.summary)
@@ -183,69 +188,6 @@ class Analyses:
                 self._going = after is not None
             if after is not None:
                 self._begin(after)
-
-
-IDLE_SECS = 30.0
-
-
-class Worker:
-    """Runs jobs in order on a thread that exists only while there are some.
-
-    Attributes:
-        pending: Jobs put and not yet done.
-    """
-
-    def __init__(self) -> None:
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._lock = threading.Lock()
-        self._done = threading.Condition(self._lock)
-        self._thread: threading.Thread | None = None
-        self.pending = 0
-
-    def put(self, job: Callable[[], None]) -> None:
-        """Have a job done; it must not raise.
-
-        Raises:
-            RuntimeError: No thread can be started, as when the interpreter ends.
-        """
-        with self._lock:
-            if self._thread is None:
-                thread = threading.Thread(target=self._loop, name="stepscope-capture", daemon=True)
-                thread.start()
-                self._thread = thread
-            self.pending += 1
-            self._jobs.put(job)
-
-    def wait(self, timeout: float) -> bool:
-        """Wait until everything is done; False if that takes longer than ``timeout`` seconds."""
-        with self._lock:
-            return self._done.wait_for(lambda: not self.pending, timeout)
-
-    def close(self) -> None:
-        """Let the thread end once everything put is done; a later ``put`` starts another."""
-        with self._lock:
-            if self._thread is not None:
-                self._jobs.put(None)
-                self._thread = None
-
-    def _loop(self) -> None:
-        while True:
-            try:
-                job = self._jobs.get(timeout=IDLE_SECS)
-            except Empty:
-                with self._lock:
-                    if not self.pending:
-                        self._thread = None
-                        return
-                continue
-            if job is None:
-                return
-            try:
-                job()
-            finally:
-                with self._lock:
-                    self.pending -= 1
-                    self._done.notify_all()
 
 
 PROBLEM = "profile"
@@ -306,7 +248,7 @@ class Writing:
     ) -> None:
         self._run, self._folder, self._budget, self._held = run, folder, budget, held
         self._max, self._analyse = max_profiles, analyse
-        self._writer, self._analyses = Worker(), Analyses()
+        self._writer, self._analyses = jobs(), Analyses()
         self.current: Written | None = None
         self._earlier: list[Written] = []
         """Captures before the current one that are not settled yet; only if captures overlap."""
@@ -422,7 +364,7 @@ class Writing:
                 self._late(writing, left_s)
             self._settle(writing)
         self._writer.wait(deadline.left(FACTS_SECS))
-        self._writer.close()
+        self._writer.end()
         self._analyses.close()
 
     def _late(self, current: Written, seconds: float) -> None:

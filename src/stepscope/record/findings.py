@@ -13,7 +13,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from queue import Empty, Full, Queue
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -28,6 +27,7 @@ from stepscope.lru import Lru
 from stepscope.quiet import quiet
 from stepscope.record.hooks.functions import text_value
 from stepscope.record.problems import Reporter, pass_on, shown
+from stepscope.record.worker import Worker
 from stepscope.text import counted, number, scrub_text
 
 if TYPE_CHECKING:
@@ -54,46 +54,30 @@ class Outbox(Generic[T]):
     """
 
     def __init__(self, name: str, deliver: Callable[[T], None], most: int) -> None:
-        self._name, self._deliver = name, deliver
-        self._queue: Queue[T | None] = Queue(most)
-        self._thread: threading.Thread | None = None
+        self._deliver, self._most = deliver, most
+        self._worker: Worker[T] = Worker(name, self._do)
         self.ended = threading.Event()
         """Set once no time is left; ``deliver`` gives up then."""
 
     def start(self) -> None:
         """Begin to deliver."""
         self.ended.clear()
-        self._thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
-        self._thread.start()
 
     def put(self, item: T) -> bool:
         """Deliver something soon; return False if too much is waiting already."""
-        try:
-            self._queue.put_nowait(item)
-        except Full:
+        if self._worker.waiting >= self._most:
             return False
+        self._worker.put(item)
         return True
 
     def end(self, timeout: float) -> None:
         """Deliver the waiting messages, as far as the time in seconds allows."""
-        thread, self._thread = self._thread, None
-        if thread is None:
-            return
-        try:
-            self._queue.put_nowait(None)
-        except Full:
-            self.ended.set()
-        thread.join(timeout)
+        self._worker.end()
+        self._worker.join(timeout)
         self.ended.set()
 
-    def _loop(self) -> None:
-        while not self.ended.is_set():
-            try:
-                item = self._queue.get(timeout=1.0)
-            except Empty:
-                continue
-            if item is None:
-                return
+    def _do(self, item: T) -> None:
+        if not self.ended.is_set():
             self._deliver(item)
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import threading
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +10,6 @@ from support.waiting import until
 
 from stepscope.capture import writing
 from stepscope.capture.files import signal_name
-from stepscope.capture.writing import Worker
 
 
 def start(tmp_path, monkeypatch, program):
@@ -141,25 +139,3 @@ def test_the_command_is_one_of_ours(tmp_path):
     assert words[:3] == [sys.executable, "-m", "stepscope"]
     parsed = build_parser(only="glance").parse_args(words[3:])
     assert (parsed.path, parsed.output, parsed.cache) == (str(tmp_path / "a"), str(tmp_path / "b"), False)
-
-
-def test_jobs_are_done_in_order_on_another_thread():
-    worker, done = Worker(), []
-    for number in range(5):
-        worker.put(
-            lambda number=number: done.append((number, threading.current_thread() is threading.main_thread()))
-        )
-    assert worker.wait(10)
-    assert done == [(number, False) for number in range(5)]
-
-
-def test_waiting_is_bounded():
-    worker, gate = Worker(), threading.Event()
-    worker.put(gate.wait)
-    assert not worker.wait(0.01)
-    gate.set()
-    assert worker.wait(10)
-
-
-def test_without_jobs_there_is_nothing_to_wait_for():
-    assert Worker().wait(0)

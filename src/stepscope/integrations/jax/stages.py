@@ -6,9 +6,7 @@ nothing is waited for that the loop did not wait for anyway.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from queue import SimpleQueue
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 import jax
@@ -20,6 +18,7 @@ from stepscope.record import Run
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.config import positive
 from stepscope.record.hooks import Hook
+from stepscope.record.worker import Worker
 
 DISPATCH, WAIT = "dispatch", "wait"
 P = ParamSpec("P")
@@ -140,8 +139,7 @@ class CompletionTimer(Hook):
     def __init__(self, run: Run, *, block_every_n_steps: int | None = None) -> None:
         self._run = self.reporter = run
         self._every = positive("block_every_n_steps", block_every_n_steps)
-        self._waiting: SimpleQueue[PendingResult | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._worker: Worker[PendingResult] = Worker("stepscope-completion", self._measure)
         self._done = float("-inf")
         self._ended = not run.role.writes
         run.add_hook(self)
@@ -159,18 +157,11 @@ class CompletionTimer(Hook):
         if array is None or steps.current is None:
             return
         if not self._ended:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._loop, name="stepscope-completion", daemon=True)
-                self._thread.start()
-            self._waiting.put(PendingResult(array, steps.current, steps.asked, begun))
+            self._worker.put(PendingResult(array, steps.current, steps.asked, begun))
         cost.charge(begun)
         if self._every is not None and (steps.current + 1) % self._every == 0:
             with self._run.stage(WAIT):
                 array.block_until_ready()
-
-    def _loop(self) -> None:
-        while (wait := self._waiting.get()) is not None:
-            self._measure(wait)
 
     def _measure(self, wait: PendingResult) -> None:
         """Wait for one result and record when it came; one that never comes has no time."""
@@ -194,10 +185,8 @@ class CompletionTimer(Hook):
             deadline: When results that are still being computed must be available.
         """
         self._ended = True
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            self._waiting.put(None)
-            thread.join(deadline.left(END_SECS))
+        self._worker.end()
+        self._worker.join(deadline.left(END_SECS))
 
 
 def _smallest(tree: Any) -> jax.Array | None:

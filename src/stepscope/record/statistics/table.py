@@ -14,11 +14,9 @@ decisions: the cost of measuring and the wish for a new layout.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -29,6 +27,7 @@ from stepscope.events.messages import Event
 from stepscope.kernels import moments
 from stepscope.record.edges import BUCKET_OF_KEY, BUCKETS, EDGES
 from stepscope.record.problems import pass_on
+from stepscope.record.worker import Worker
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run
@@ -297,7 +296,6 @@ ALONE = 8
 """Places in a head whose numbers may differ between ranks."""
 MAX_WAITING = 64
 """Number of rounds that may wait for other ranks; beyond it, nothing is measured until they answer."""
-IDLE_SECS = 10.0
 
 
 class Exchange(Protocol):
@@ -376,13 +374,10 @@ class Rounds:
         failed: Callable[[str, str, str, bool], None],
     ) -> None:
         self._done, self._exchange, self._relayout, self._failed = done, exchange, relayout, failed
-        self._queue: SimpleQueue[Round | threading.Event | None] = SimpleQueue()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._worker: Worker[Round] = Worker("stepscope-statistics", self._try)
         self._resume = -1
         self.version = 0
         self.over = False
-        self._unfinished = 0
 
     @property
     def full(self) -> bool:
@@ -392,67 +387,32 @@ class Rounds:
     @property
     def stuck(self) -> bool:
         """True if as many rounds wait as may."""
-        return self._queue.qsize() >= MAX_WAITING
+        return self._worker.waiting >= MAX_WAITING
 
     @property
     def idle(self) -> bool:
         """True if every round that was put is done, so that values recorded now come after them."""
-        return self._unfinished == 0
+        return self._worker.pending == 0
 
     def put(self, round_: Round) -> None:
         """Take a round."""
-        with self._lock:
-            self._unfinished += 1
-        self._put(round_)
+        self._worker.put(round_)
 
     def drain(self, timeout: float) -> bool:
         """Wait until every round put is done; False if that takes longer, in seconds."""
-        if self.over or self._thread is None:
-            return not self.over
-        reached = threading.Event()
-        self._put(reached)
-        return reached.wait(timeout)
+        return not self.over and self._worker.wait(timeout)
 
     def close(self, timeout: float) -> bool:
         """Wait as ``drain`` does, and end the thread; False if rounds still waited, in seconds."""
         done = self.drain(timeout)
-        thread = self._thread
-        if thread is not None:
-            self._queue.put(None)
-            if done or self.over:
-                thread.join(timeout)
+        self._worker.end()
+        if done or self.over:
+            self._worker.join(timeout)
         return done
 
-    def _put(self, item: Round | threading.Event) -> None:
-        with self._lock:
-            self._queue.put(item)
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._loop, name="stepscope-statistics", daemon=True)
-                self._thread.start()
-
-    def _loop(self) -> None:
-        while True:
-            try:
-                item = self._queue.get(timeout=IDLE_SECS)
-            except Empty:
-                with self._lock:
-                    if self._queue.empty():
-                        self._thread = None
-                        return
-                continue
-            if item is None:
-                with self._lock:
-                    self._thread = None
-                return
-            if isinstance(item, threading.Event):
-                item.set()
-            else:
-                if item.alone or not self.over:
-                    self._try(item)
-                with self._lock:
-                    self._unfinished -= 1
-
     def _try(self, round_: Round) -> None:
+        if self.over and not round_.alone:
+            return
         exchanging = False
         try:
             if round_.wait is not None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from stepscope.errors import RecordError
@@ -13,6 +11,7 @@ from stepscope.events.messages import Event, Summary, Value
 from stepscope.record.problems import Problems, RefusalError, Site, pass_on
 from stepscope.record.summaries.encode import OFFLOAD
 from stepscope.record.values import Pending
+from stepscope.record.worker import Worker
 from stepscope.text import size
 
 MAX_BYTES = 1 << 30
@@ -48,7 +47,6 @@ def bounded(nbytes: int) -> int:
 
 
 Made = Event | Sequence[Value] | None
-IDLE_SECS = 10.0
 _LARGE_BYTES = 256 << 10
 """Below this, encoding takes no memory worth counting."""
 WORK = 4
@@ -92,15 +90,13 @@ class SummaryEncoder:
 
     def __init__(self, problems: Problems, max_bytes: int, wake: Callable[[], None]) -> None:
         self._problems, self._max_bytes, self._wake = problems, max_bytes, wake
-        self._tasks: SimpleQueue[SummaryTask | None] = SimpleQueue()
-        self._lock = threading.RLock()  # re-entrant: a signal handler may log in the middle of put()
-        self._thread: threading.Thread | None = None
+        self._worker: Worker[SummaryTask] = Worker("stepscope-summaries", self._do, OFFLOAD.end)
         self.ready: deque[tuple[Event, int]] = deque()
         self.pending, self.held_bytes, self._largest, self.taken = 0, 0, 0, 0
 
     def put(self, task: SummaryTask) -> bool:
         """Take a task; return False if memory is full. A single task is taken whatever its size."""
-        with self._lock:
+        with self._worker.lock:
             large = task.nbytes if task.nbytes >= _LARGE_BYTES else 0
             self._largest = max(self._largest if self.held_bytes else 0, large)
             if self.held_bytes and self.held_bytes + task.nbytes + WORK * self._largest > self._max_bytes:
@@ -108,49 +104,27 @@ class SummaryEncoder:
             self.held_bytes += task.nbytes
             self.pending += 1
             self.taken += 1
-            self._tasks.put(task)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._loop, name="stepscope-summaries", daemon=True)
-                self._thread.start()
+            self._worker.put(task)
         return True
 
     def written(self, nbytes: int) -> None:
         """Note that a ready event is written or lost, and its memory free."""
-        with self._lock:
+        with self._worker.lock:
             self.held_bytes -= nbytes
 
     def end(self) -> None:
         """Let the thread end once everything put is made."""
-        with self._lock:
-            if self._thread is not None:
-                self._tasks.put(None)
+        self._worker.end()
 
     def join(self, timeout: float) -> None:
         """Wait for the thread to end."""
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout)
+        self._worker.join(timeout)
 
     def forget(self) -> None:
         """Become empty in a forked child, which lacks the thread."""
-        self._tasks, self._lock, self._thread = SimpleQueue(), threading.RLock(), None
+        self._worker.forget()
         self.ready.clear()
         self.pending = self.held_bytes = 0
-
-    def _loop(self) -> None:
-        while True:
-            try:
-                task = self._tasks.get(timeout=IDLE_SECS)
-            except Empty:
-                with self._lock:
-                    if self._tasks.empty():
-                        self._thread = None
-                        OFFLOAD.end()
-                        return
-                continue
-            if task is None:
-                return
-            self._do(task)
 
     def _do(self, task: SummaryTask) -> None:
         event: Event | None = None
@@ -161,7 +135,7 @@ class SummaryEncoder:
         except BaseException as error:  # noqa: BLE001  a library's encoder, a framework's or the user's own code
             pass_on(error)
             self._lost(task, "summary", f"{type(error).__name__}: {error}", "")
-        with self._lock:
+        with self._worker.lock:
             self.pending -= 1
             if event is None:
                 self.held_bytes -= task.nbytes
