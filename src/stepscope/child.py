@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     import socket
 
 
+def processors() -> int:
+    """Return how many processors this process may use."""
+    with contextlib.suppress(AttributeError, OSError):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def start(
     words: Sequence[str],
     *,

@@ -7,7 +7,7 @@ import os
 import pickle
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -27,7 +27,7 @@ def spread(
     processes: int | None = None,
     ray: bool | str = False,
     failed: Callable[[T, str], R] | None = None,
-) -> Iterator[R]:
+) -> Generator[R, None, None]:
     """Yield a function's result for each task as it is done: in processes here, or on a Ray cluster.
 
     A few more tasks than there are processes are under way at once, so that results do not pile up. The bound
@@ -66,7 +66,7 @@ def _in_processes(
     from queue import SimpleQueue
 
     idle: SimpleQueue[_Worker] = SimpleQueue()
-    part = _bound() // count
+    part = data_bound() // count
     workers = [_Worker(call, part) for _ in range(count)]
     for worker in workers:
         idle.put(worker)
@@ -160,7 +160,7 @@ def keep_freed_memory() -> None:
             mallopt(option, value)
 
 
-def _bound() -> int:
+def data_bound() -> int:
     """Return how much memory this process may take, which those that work for it share; 0 without a bound."""
     try:
         import resource
@@ -168,6 +168,12 @@ def _bound() -> int:
         return 0
     bound = resource.getrlimit(resource.RLIMIT_DATA)[0]
     return 0 if bound == resource.RLIM_INFINITY else bound
+
+
+def die_first() -> None:
+    """Have the kernel end this process, and not the one that it works for, when memory runs out."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def main() -> int:
@@ -180,6 +186,7 @@ def main() -> int:
 
         resource.setrlimit(resource.RLIMIT_DATA, (most, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     keep_freed_memory()
+    die_first()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not come between the answers
     with contextlib.suppress(EOFError):

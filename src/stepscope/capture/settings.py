@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import re
 import sys
 import threading
@@ -17,6 +16,8 @@ import tracemalloc
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from stepscope.child import processors
 
 Setting = bool | int | str
 
@@ -116,8 +117,7 @@ def _name(function: Any) -> str:
 
 def _processors() -> int:
     """Return how many processors this process may use: a container's quota counts, rounded up."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    count = len(affinity(0)) if affinity else os.cpu_count() or 1
+    count = processors()
     with contextlib.suppress(OSError, ValueError):
         quota, period = _QUOTA.read_text().split()
         count = min(count, max(-(-int(quota) // int(period)), 1))  # "max" is no number: no limit

@@ -55,7 +55,9 @@ def load_files(paths: Sequence[Path], *, cache: bool = True) -> Iterator[Trace |
     )
     new = [path for path in paths if path not in known]
     traces: Iterator[Trace | TraceError] = (
-        pool.read_many(new, cache=cache) if pool.worth(new) else (_tried(path, cache=cache) for path in new)
+        pool.read_many(load_file, new, cache=cache)
+        if pool.worth(new)
+        else (_tried(path, cache=cache) for path in new)
     )
     for path in paths:
         yield known.pop(path) if path in known else next(traces)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any
+from typing import NamedTuple
 
-from stepscope.child import Child
-from stepscope.errors import EmptyTraceError, TraceError
+from stepscope.child import processors
+from stepscope.errors import TraceError
 from stepscope.scratch import scratch
 from stepscope.trace.cache import read as read_columns
+from stepscope.trace.cache import write as write_columns
 from stepscope.trace.model import Trace
+from stepscope.workers import DIED, data_bound, spread
 
 MIN_FILES = 4
 """Files below which starting processes is not worth it."""
@@ -31,7 +29,7 @@ def worth(paths: Sequence[Path]) -> bool:
 
     A process whose memory is bounded reads alone: each of several would have the bound to itself.
     """
-    return large(paths) and processors() >= LEAST_PROCESSORS and not bounded()
+    return large(paths) and processors() >= LEAST_PROCESSORS and not data_bound()
 
 
 def large(paths: Sequence[Path]) -> bool:
@@ -39,24 +37,22 @@ def large(paths: Sequence[Path]) -> bool:
     return len(paths) >= MIN_FILES and sum(map(_size, paths)) >= LEAST_BYTES
 
 
-def bounded() -> bool:
-    """Return whether the memory of this process is bounded."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return False
-    return resource.getrlimit(resource.RLIMIT_DATA)[0] != resource.RLIM_INFINITY
+Read = Callable[..., Trace]
+"""Reads one file, given its path and whether its columns are kept in a cache file."""
 
 
-def processors() -> int:
-    """Return how many processors this process may use."""
-    with contextlib.suppress(AttributeError, OSError):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+class Task(NamedTuple):
+    """A file that a process reads, and where it leaves the columns."""
+
+    number: int
+    read: Read
+    path: Path
+    out: Path
+    cache: bool
 
 
 def read_many(
-    paths: Sequence[Path], *, cache: bool, processes: int | None = None
+    read: Read, paths: Sequence[Path], *, cache: bool, processes: int | None = None
 ) -> Iterator[Trace | TraceError]:
     """Yield the result of each file, in their order; the reason, if it cannot be read.
 
@@ -64,33 +60,48 @@ def read_many(
     process goes on.
 
     Args:
+        read: A module-level function that reads a file.
         paths: The files.
         cache: Keep the columns in cache files.
         processes: By default one for each processor.
     """
-    count = max(1, min(processes or processors(), len(paths)))
-    idle: SimpleQueue[_ReadingProcess] = SimpleQueue()
-    readers = [_ReadingProcess() for _ in range(count)]
-    for reader in readers:
-        idle.put(reader)
-
-    def task(path: Path) -> Trace | TraceError:
-        reader = idle.get()
-        try:
-            return reader.read(path, folder, cache=cache)
-        except TraceError as error:
-            return error
-        finally:
-            idle.put(reader)
-
     with scratch("read") as folder:
-        pool = ThreadPoolExecutor(count, thread_name_prefix="stepscope-read")
-        try:
-            yield from pool.map(task, paths)
-        finally:
-            pool.shutdown(cancel_futures=True)
-            for reader in readers:
-                reader.child.end()
+        tasks = [Task(number, read, path, folder / str(number), cache) for number, path in enumerate(paths)]
+        done: dict[int, Trace | TraceError] = {}
+        following = 0
+        with contextlib.closing(
+            spread(_answer, tasks, processes=processes or processors(), failed=_died)
+        ) as answers:
+            for number, error in answers:
+                done[number] = error or _columns(tasks[number])
+                while following in done:
+                    yield done.pop(following)
+                    following += 1
+
+
+def _answer(task: Task) -> tuple[int, TraceError | None]:
+    try:
+        write_columns(task.out, task.read(task.path, cache=task.cache), {})
+    except TraceError as error:
+        return task.number, error
+    return task.number, None
+
+
+def _died(task: Task, why: str) -> tuple[int, TraceError]:
+    return task.number, TraceError(
+        "the process that read it died" if why == DIED else why,
+        hint="if memory ran out, record fewer steps, or read fewer files at once",
+        path=task.path,
+    )
+
+
+def _columns(task: Task) -> Trace | TraceError:
+    trace = read_columns(task.out, {})
+    task.out.unlink(missing_ok=True)
+    if trace is None:
+        hint = "free space for temporary files"
+        return TraceError("what was read is damaged", hint=hint, path=task.path)
+    return trace
 
 
 def _size(path: Path) -> int:
@@ -98,47 +109,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size * (UNPACKED if path.suffix == ".gz" else 1)
     except OSError:
         return 0
-
-
-class _ReadingProcess:
-    """One process, started when it is first asked."""
-
-    def __init__(self) -> None:
-        self.child = Child("stepscope.trace.worker", "0")
-
-    def read(self, path: Path, folder: Path, *, cache: bool) -> Trace:
-        """Return a profile.
-
-        Raises:
-            TraceError: It is not one, is damaged, or the process has died of it.
-        """
-        out = folder / f"{id(self)}.columns"
-        request = {"path": os.fsencode(path).hex(), "kind": "file", "out": str(out), "cache": cache}
-        answer = self._ask(path, request)
-        if answer:
-            kind = EmptyTraceError if answer.get("empty") else TraceError
-            raise kind(answer["error"], hint=answer["hint"], path=path)
-        trace = read_columns(out, {})
-        out.unlink(missing_ok=True)
-        if trace is None:
-            raise TraceError("what was read is damaged", hint="free space for temporary files", path=path)
-        return trace
-
-    def _ask(self, path: Path, request: dict[str, Any]) -> dict[str, Any]:
-        try:
-            line = self.child.ask(json.dumps(request).encode())
-        except OSError as error:
-            raise TraceError(
-                f"no process can be started to read it: {error.strerror or error}",
-                hint="end other programs, or see the limits of this user",
-                path=path,
-            ) from None
-        if line is None:
-            self.child.end()
-            raise TraceError(
-                "the process that read it died",
-                hint="if memory ran out, record fewer steps, or read fewer files at once",
-                path=path,
-            )
-        answer: dict[str, Any] = json.loads(line)
-        return answer

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.trace.bounds import limit_data
+from stepscope.workers import die_first
 
 TELL_SECS = 0.1
 """Shortest interval between progress messages."""
@@ -26,9 +27,7 @@ TELL_SECS = 0.1
 
 def main(argv: list[str]) -> int:
     """Read until there is nothing more to read; the argument is the bound of memory in bytes, 0 for none."""
-    # This process is to fail before the machine runs out of memory; the kernel ends it first.
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
+    die_first()
     limit_data(int(argv[0]))
     # What a library prints must not come between the answers.
     answers = os.fdopen(os.dup(1), "wb")
@@ -90,8 +89,10 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             if (read := find_profile(path)) is not None:
                 read()  # to see whether that can be done
         else:
-            alone = request["kind"] == "file"
-            read_trace(path, Path(request["out"]), cache=request["cache"], alone=alone)
+            from stepscope.trace.cache import write
+            from stepscope.trace.load import load_trace
+
+            write(Path(request["out"]), load_trace(path, cache=request["cache"]), {})
     except TraceError as error:
         return {"error": error.message, "hint": error.hint, "empty": isinstance(error, EmptyTraceError)}
     except MemoryError:
@@ -101,15 +102,6 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             "empty": False,
         }
     return {}
-
-
-def read_trace(path: Path, out: Path, *, cache: bool, alone: bool = False) -> None:
-    """Read a profile and write its columns; ``alone`` is one file of several, whose rank is told later."""
-    from stepscope.trace.cache import write
-    from stepscope.trace.load import load_file, load_trace
-
-    trace = load_file(path, cache=cache) if alone else load_trace(path, cache=cache)
-    write(out, trace, {})
 
 
 if __name__ == "__main__":

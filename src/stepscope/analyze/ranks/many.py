@@ -21,8 +21,8 @@ from stepscope.analyze.ranks.blame import Answers, Asked, Doings, OwnStretches, 
 from stepscope.analyze.ranks.job import HowRead, Job, JobParts, job_of
 from stepscope.analyze.ranks.own_work import Excess, OwnWork, joined, own_work
 from stepscope.analyze.ranks.waits import Waits
+from stepscope.child import processors
 from stepscope.errors import EmptyTraceError, StepscopeError, TraceError
-from stepscope.trace import pool
 from stepscope.trace.distinct import distinct
 from stepscope.trace.load import load_file, load_trace
 from stepscope.trace.model import COLUMNS, Kind, Trace, among
@@ -159,7 +159,7 @@ class _Files:
 
     def _spread(self, what: str, call: Any, tasks: Sequence[Any], failed: Any) -> Iterator[Any]:
         where, begun = self._where, time.monotonic()
-        processes = where.processes or pool.processors()
+        processes = where.processes or processors()
         done = spread(call, tasks, processes=processes, ray=where.ray, failed=failed)
         for count, digest in enumerate(done, 1):
             if where.progress is not None:

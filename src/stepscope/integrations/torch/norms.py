@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stepscope.child import processors
 from stepscope.integrations.torch import measure
 from stepscope.integrations.torch.parameters import ParameterShare, is_distributed
 from stepscope.record.edges import BUCKET_OF_KEY
@@ -195,12 +196,6 @@ class Readers:
             readers, self._readers = self._readers, []
             for reader in readers:
                 reader.close()
-
-
-def processors() -> int:
-    """Return how many processors this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return os.cpu_count() or 1 if affinity is None else len(affinity(0))
 
 
 def is_plain(parameter: Tensor) -> bool:

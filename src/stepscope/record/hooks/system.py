@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from stepscope.child import processors
 from stepscope.errors import RecordError
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.config import seconds, word
@@ -125,7 +125,7 @@ def sources(directory: str, *, all_gpus: bool = False) -> tuple[list[ReadingSour
     container = Container() if sys.platform == "linux" else None
 
     def cpus() -> float:
-        return min(_cpus(), (container and container.cpus) or float("inf"))
+        return min(float(processors()), (container and container.cpus) or float("inf"))
 
     sources_: list[ReadingSource] = [
         Process(cpus),
@@ -143,14 +143,6 @@ def sources(directory: str, *, all_gpus: bool = False) -> tuple[list[ReadingSour
             sources_.append(gpus)
             names |= gpus.names()
     return sources_, names
-
-
-def _cpus() -> float:
-    """Return how many processors the scheduler may give this process."""
-    try:
-        return float(len(os.sched_getaffinity(0)))
-    except (AttributeError, OSError):
-        return float(os.cpu_count() or 1)
 
 
 class Sampler:
