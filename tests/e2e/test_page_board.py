@@ -4,9 +4,8 @@ import itertools
 import re
 
 import pytest
+from support.records import write_series
 from support.waiting import until
-
-from stepscope.events import EventWriter
 
 RATES = (1e-4, 1e-3, 1e-2, 1e-1)
 HOSTILE = "<img src=y onerror=document.title=1>"
@@ -179,9 +178,7 @@ def test_a_long_name_of_a_metric_is_whole_in_its_column_head(tmp_path, written, 
 
 def test_runs_without_config_say_what_there_is_to_draw(tmp_path, serve, watch):
     for name in ("a", "b"):
-        writer = EventWriter(tmp_path / "log" / name, clock=lambda: 1.7e9)
-        writer.scalar("loss", 1.0, 0, 1.7e9)
-        writer.close()
+        write_series(tmp_path / "log" / name, {"loss": [1.0]})
     page = watch(serve(tmp_path / "log", "--no-cache"), "#/overview?board=matrix")
     page.get_by_text("choose at least two columns").wait_for()
     page.open("#/overview?board=scatter")

@@ -7,6 +7,7 @@ import re
 import time
 
 import pytest
+from support.records import write_series
 
 import stepscope as ss
 from stepscope.events import EventWriter
@@ -123,10 +124,8 @@ def test_the_largest_difference_beyond_the_spread_leads_and_says_how_it_is_known
 
 def test_a_run_that_has_just_begun_is_compared_over_the_steps_that_it_has(tmp_path, serve, watch):
     for name, takes, steps in (("whole", 10.0, 2000), ("begun", 30.0, 60)):
-        writer = EventWriter(tmp_path / "log" / name, clock=lambda: 1.7e9)
-        for step in range(steps):
-            writer.scalar("speed/step_time_ms", takes + 0.1 * (step % 2), step, 1.7e9 + step)
-        writer.close()
+        times = [takes + 0.1 * (step % 2) for step in range(steps)]
+        write_series(tmp_path / "log" / name, {"speed/step_time_ms": times})
     page = watch(serve(tmp_path / "log", "--no-cache")).open("#/compare?a=run:whole&b=run:begun&part=curves")
     page.locator("[aria-label='Largest difference'][aria-busy='false']").wait_for()
     text = page.get_by_role("region", name="Largest difference").inner_text()
@@ -222,10 +221,8 @@ def test_a_hostile_name_is_a_name(opened):
 @pytest.mark.slow
 def test_sixty_runs_are_two_means(tmp_path, serve, watch):
     for at in range(60):
-        writer = EventWriter(tmp_path / "log" / f"{'ab'[at % 2]}{at}", clock=lambda: 1.7e9)
-        for step in range(40):
-            writer.scalar("loss", float(at % 2 + step), step, 1.7e9 + step)
-        writer.close()
+        losses = [float(at % 2 + step) for step in range(40)]
+        write_series(tmp_path / "log" / f"{'ab'[at % 2]}{at}", {"loss": losses})
     watched = watch(serve(tmp_path / "log", "--no-cache"), "#/compare?a=a&b=b&sm=0&part=curves")
     watched.ready()
     assert "n 30 and 30" in card(watched.page, "loss").inner_text()
@@ -265,10 +262,7 @@ def captured(directory, name, cause, step, wall):
 
 def test_profiles_of_usual_steps_are_compared_though_slow_ones_came_later(tmp_path, serve, watch):
     for run in ("one", "two"):
-        writer = EventWriter(tmp_path / run)
-        for step in range(50):
-            writer.scalar("train/loss", 1 / (step + 1), step, 1_700_000_000 + step)
-        writer.close()
+        write_series(tmp_path / run, {"train/loss": [1 / (step + 1) for step in range(50)]})
         captured(tmp_path / run, "usual", "schedule", 20, 1_700_000_020)
         captured(tmp_path / run, "slow", "slow step", 41, 1_700_000_041)
         later = time.time() + 5

@@ -5,9 +5,9 @@ import struct
 
 import numpy as np
 import pytest
+from support.records import write_series
 
 import stepscope as ss
-from stepscope.events import EventWriter
 
 HOSTILE = '</title><script>window.hacked=1</script>"onload="x'
 SVG = "{http://www.w3.org/2000/svg}"
@@ -193,18 +193,15 @@ def test_a_saved_view_runs_nothing_that_a_log_says(tmp_path, written, serve, wat
 
 
 def test_a_saved_view_holds_the_charts_that_were_not_on_the_screen(tmp_path, serve, watch, saved):
-    writer = EventWriter(tmp_path / "runs" / "one")
-    tags = [f"part{part}/layer{at:02d}" for part in range(3) for at in range(40)]
-    for step in range(20):
-        writer.scalars([(tag, float(int(tag[-2:]) + step)) for tag in tags], step, 1.7e9 + step)
-    writer.close()
+    series = {f"part{part}/layer{at:02d}": range(at, at + 20) for part in range(3) for at in range(40)}
+    write_series(tmp_path / "runs" / "one", series)
     page = watch(serve(tmp_path / "runs"), "#/scalars?sm=0")
     page.ready()
     assert len(page.charts()) < 60
     seen = saved(page)
     page.wait("() => window.__stepscope_test.charts().length < 60")
     cards = seen.get_by_role("article")
-    assert cards.count() == len(tags)
+    assert cards.count() == len(series)
     drawn = """cards => cards.map(card => [...card.querySelectorAll('img')].some(image => {
         const canvas = document.createElement('canvas');
         [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];

@@ -7,8 +7,8 @@ import re
 import pytest
 from support.everything import staged
 from support.jobs import write_rank
+from support.records import write_series
 
-from stepscope.events import EventWriter
 from stepscope.events.telemetry import (
     FOLDER,
     HANG,
@@ -20,9 +20,7 @@ START, RANKS, STEPS, SLOW, SINCE = 1.7e9, 8, 120, 5, 70
 
 def write_losses(run, tag="train/loss"):
     """Write the first loss of a job."""
-    writer = EventWriter(run, clock=lambda: START)
-    writer.scalar(tag, 1.0, 0, START)
-    writer.close()
+    write_series(run, {tag: [1.0]}, start=START)
 
 
 def write_job(log):
@@ -139,9 +137,7 @@ def test_where_ranks_agree_nobody_is_blamed(opened):
 
 
 def test_a_run_of_one_rank_says_what_to_do(tmp_path, serve, watch):
-    writer = EventWriter(tmp_path / "log" / "a", clock=lambda: START)
-    writer.scalar("loss", 1.0, 0, START)
-    writer.close()
+    write_series(tmp_path / "log" / "a", {"loss": [1.0]}, start=START)
     page = watch(serve(tmp_path / "log")).open("#/ranks")
     page.get_by_text("No run here has more than one rank").wait_for()
 

@@ -6,6 +6,7 @@ import time
 from urllib.parse import unquote
 
 import pytest
+from support.records import write_series
 
 from stepscope.events import EventWriter
 
@@ -268,12 +269,8 @@ def test_log_axes_and_outliers_change_the_range(scalars):
 
 
 def test_only_what_is_on_the_screen_is_fetched(tmp_path, serve, watch):
-    from stepscope.events import EventWriter
 
-    writer = EventWriter(tmp_path / "runs" / "many")
-    for step in range(3):
-        writer.scalars([(f"layer/{tag}", float(step)) for tag in range(300)], step, 1.7e9 + step)
-    writer.close()
+    write_series(tmp_path / "runs" / "many", {f"layer/{at}": range(3) for at in range(300)})
     page = watch(serve(tmp_path / "runs"), "#/scalars")
     page.ready()
     asked = {

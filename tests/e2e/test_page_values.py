@@ -4,6 +4,7 @@ import math
 import re
 
 import pytest
+from support.records import write_series
 
 import stepscope as ss
 from stepscope.events import EventWriter
@@ -91,10 +92,7 @@ def colours(watched):
 @pytest.mark.parametrize("width", [1440, 1024, 390])
 def test_the_verdict_of_a_run_is_never_cut_off(tmp_path, serve, watch, width):
     tag = "validation/second_head/top_5_accuracy_after_calibration_ratio"
-    writer = EventWriter(tmp_path / "only")
-    for step in range(STEPS):
-        writer.scalar(tag, step / STEPS, step, 1_700_000_000 + step)
-    writer.close()
+    write_series(tmp_path / "only", {tag: [step / STEPS for step in range(STEPS)]})
     watched = watch(serve(tmp_path))
     watched.page.set_viewport_size({"width": width, "height": 900})
     page = watched.open("#/overview")
@@ -210,10 +208,7 @@ def test_a_long_name_is_whole_in_the_list_of_runs(tmp_path, serve, watch):
 
 def test_no_figure_anywhere_is_smoothed(tmp_path, serve, watch):
     for name, last in (("a", 3.0), ("b", 5.0)):
-        writer = EventWriter(tmp_path / name)
-        for step in range(STEPS):
-            writer.scalar("loss", last if step == STEPS - 1 else 1.0, step, 1_700_000_000 + step)
-        writer.close()
+        write_series(tmp_path / name, {"loss": [*[1.0] * (STEPS - 1), last]})
     page = watch(serve(tmp_path), "#/scalars?sm=0.95")
     page.ready()
     rail = page.get_by_role("complementary", name="Runs")
@@ -242,10 +237,7 @@ def test_no_figure_anywhere_is_smoothed(tmp_path, serve, watch):
 
 def test_a_compile_step_flattens_no_chart_of_a_comparison(tmp_path, serve, watch):
     for name, usual, steps in (("a", 0.01, 200), ("b", 0.02, 200), ("long", 0.01, 5_000)):
-        writer = EventWriter(tmp_path / name)
-        for step in range(steps):
-            writer.scalar("step_time_s", 1.5 if step == 0 else usual, step, 1_700_000_000 + step)
-        writer.close()
+        write_series(tmp_path / name, {"step_time_s": [1.5, *[usual] * (steps - 1)]})
     watched = watch(serve(tmp_path))
     page = watched.open("#/compare?a=run:a&b=run:b&part=curves")
     watched.ready()

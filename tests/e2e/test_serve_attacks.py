@@ -9,8 +9,8 @@ import time
 
 import httpx
 import pytest
+from support.records import write_series
 
-from stepscope.events import EventWriter
 from stepscope.serve import Server, loop
 
 SECRET = "the-secret-of-this-machine"
@@ -30,9 +30,7 @@ def page(tmp_path):
 
 @pytest.fixture
 def runs(tmp_path):
-    writer = EventWriter(tmp_path / "runs" / "a")
-    writer.scalar("loss", 1.0, 0, 1.0)
-    writer.close()
+    write_series(tmp_path / "runs" / "a", {"loss": [1.0]})
     (tmp_path / "runs" / "notes.txt").write_text(SECRET)
     return tmp_path / "runs"
 

@@ -14,15 +14,14 @@ from urllib.parse import urlsplit
 import httpx
 import psutil
 import pytest
+from support.records import write_series
 
 from stepscope.events import EventWriter
 
 
 @pytest.fixture
 def runs(tmp_path):
-    writer = EventWriter(tmp_path / "runs" / "a")
-    writer.scalar("loss", 1.0, 0, 1.0)
-    writer.close()
+    write_series(tmp_path / "runs" / "a", {"loss": [1.0]})
     return tmp_path / "runs"
 
 
@@ -153,9 +152,7 @@ def test_a_directory_to_come_is_waited_for(tmp_path):
         assert "does not exist yet: waiting for it" in process.stderr.readline()
         with httpx.Client(base_url=url) as client:
             assert client.get("api/v1/changes").json()["log"]["exists"] is False
-            writer = EventWriter(tmp_path / "soon" / "a")
-            writer.scalar("loss", 1.0, 0, 1.0)
-            writer.close()
+            write_series(tmp_path / "soon" / "a", {"loss": [1.0]})
             deadline = time.monotonic() + 20
             while not client.get("api/v1/changes").json()["runs"]:
                 assert time.monotonic() < deadline

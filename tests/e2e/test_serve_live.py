@@ -1,11 +1,13 @@
 """The server against a directory that is being written."""
 
 import json
+import shutil
 import time
 
 import httpx
 import numpy as np
 import pytest
+from support.records import write_series
 
 import stepscope as ss
 from stepscope.events import EventWriter
@@ -93,12 +95,9 @@ def test_a_point_is_served_within_two_seconds_of_being_logged(client, tmp_path):
 
 def test_runs_come_and_go_while_watched(writer, client, tmp_path):
     found = until(client, lambda found: found["runs"])
-    other = EventWriter(tmp_path / "runs" / "b")
-    other.scalar("loss", 1.0, 0, 1.0)
-    other.close()
+    write_series(tmp_path / "runs" / "b", {"loss": [1.0]})
     until(client, lambda found: [run["name"] for run in found["runs"]] == ["a", "b"])
-    other.path.unlink()
-    other.path.parent.rmdir()
+    shutil.rmtree(tmp_path / "runs" / "b")
     until(client, lambda found: [run["name"] for run in found["runs"]] == ["a"])
     assert changes(client, found["cursor"])["removed"] == ["b"]
 

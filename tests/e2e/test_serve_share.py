@@ -1,16 +1,15 @@
 """Sharing: a second person with a link looks, changes nothing, and is out when it ends."""
 
-import contextlib
 import json
 import socket
 import time
 
 import httpx
 import pytest
+from support.records import write_series
 from support.waiting import until
 
 from stepscope.cli import main
-from stepscope.events import EventWriter
 from stepscope.serve import Server
 from stepscope.serve.login import view_token
 
@@ -19,8 +18,7 @@ SECRET = "a-secret-of-the-owner"
 
 @pytest.fixture
 def runs(tmp_path):
-    with contextlib.closing(EventWriter(tmp_path / "runs" / "a")) as writer:
-        writer.scalar("loss", 1.0, 0, 1.0)
+    write_series(tmp_path / "runs" / "a", {"loss": [1.0]})
     return tmp_path / "runs"
 
 

@@ -6,6 +6,7 @@ import sys
 import time
 
 import pytest
+from support.records import write_series
 
 pytestmark = pytest.mark.timing
 HEAVY = (
@@ -85,11 +86,7 @@ def test_the_measure_sees_what_is_loaded():
 
 
 def test_listing_runs_needs_neither(tmp_path):
-    from stepscope.events import EventWriter
-
-    writer = EventWriter(tmp_path / "a")
-    writer.scalar("loss", 1.0, 0, 1.0)
-    writer.close()
+    write_series(tmp_path / "a", {"loss": [1.0]})
     assert (
         loaded(
             "import stepscope.cli, sys; assert stepscope.cli.main(['ls', sys.argv[1]]) == 0", str(tmp_path)
@@ -112,11 +109,7 @@ sys.exit("numpy" in sys.modules)
 @pytest.mark.slow
 def test_serving_needs_neither(tmp_path):
     """Not even once charts and all points have been asked for."""
-    from stepscope.events import EventWriter
-
-    writer = EventWriter(tmp_path / "a")
-    writer.scalar("loss", 1.0, 0, 1.0)
-    writer.close()
+    write_series(tmp_path / "a", {"loss": [1.0]})
     code = """
 import json, sys, urllib.request
 from stepscope.serve import Server

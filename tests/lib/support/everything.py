@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 import stepscope as ss
-from stepscope.events import EventWriter
 from stepscope.events.kinds.graph import Node, NodeCost
 from stepscope.events.telemetry import TelemetryRow
 from support.jobs import write_rank
 from support.recordings import recorded
+from support.records import write_series
 
 START, RANKS, STEPS, SLOW, SINCE = 1.7e9, 4, 120, 2, 60
 PROFILE = "a100_ddp_rank0of2.json.gz"
@@ -45,9 +45,7 @@ def staged(
 ) -> None:
     """Ranks that record their stages, one of which is late from a step on, and a log of the job."""
     noise = random.Random(4)
-    writer = EventWriter(directory, clock=lambda: START)
-    writer.scalar("train/loss", 1.0, 0, START)
-    writer.close()
+    write_series(directory, {"train/loss": [1.0]}, start=START)
     for rank in range(ranks):
         rows = []
         for step in range(STEPS):

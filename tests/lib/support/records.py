@@ -1,7 +1,7 @@
 """Events as bytes of event files, and back: every record with its checksums held."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,18 @@ def write_events(directory: Path, events: Iterable[Event], name: str = NAME) -> 
     (directory / name).write_bytes(encoded(events))
 
 
-def write_scalars(directory: Path, values: Iterable[float], tag: str = "train/loss") -> None:
-    """Write a file of one series: a value a step and second."""
-    writer = EventWriter(directory)
-    for step, value in enumerate(values):
-        writer.scalar(tag, value, step, 1e9 + step)
+def write_series(directory: Path, series: Mapping[str, Iterable[float]], *, start: float = 1.7e9) -> None:
+    """Write a file of several series: a value a step and second."""
+    writer = EventWriter(directory, clock=lambda: start)
+    for tag, values in series.items():
+        for step, value in enumerate(values):
+            writer.scalar(tag, value, step, start + step)
     writer.close()
+
+
+def write_scalars(directory: Path, values: Iterable[float], tag: str = "train/loss") -> None:
+    """Write a file of one series."""
+    write_series(directory, {tag: values})
 
 
 def decoded(data: bytes, *, torn: bool = False) -> Iterator[Event]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from support.records import write_series
 
 from stepscope import cli
 from stepscope.events import EventWriter
@@ -52,9 +53,7 @@ def test_csv(logs, capsysbinary):
 
 
 def test_a_spreadsheet_runs_nothing_of_a_name(tmp_path, capsysbinary):
-    writer = EventWriter(tmp_path / "logs" / "-run", clock=lambda: 1.7e9)
-    writer.scalar('=HYPERLINK("http://evil.test","loss")', -1.0, 0, 1.7e9)
-    writer.close()
+    write_series(tmp_path / "logs" / "-run", {'=HYPERLINK("http://evil.test","loss")': [-1.0]})
     assert cli.main(["export", str(tmp_path / "logs"), "--format", "csv"]) == 0
     (row,) = csv.DictReader(io.StringIO(capsysbinary.readouterr().out.decode()))
     assert (row["run"], row["tag"]) == ("'-run", '\'=HYPERLINK("http://evil.test","loss")')

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 from support.programs import CLI, Program
+from support.records import write_series
 
 from stepscope.cli import output
-from stepscope.events import EventWriter
 
 RUN, TAG = "\x1b[2Jrun\x9b31m", "\x1b]0;title\x07loss\u202e"
 OBEYED = "\x1b\x07\x9b\u202e"
@@ -21,11 +21,7 @@ OBEYED = "\x1b\x07\x9b\u202e"
 def hostile(tmp_path_factory):
     """A log directory and a profile whose names would recolour, retitle and reorder a terminal."""
     root = tmp_path_factory.mktemp("hostile")
-    writer = EventWriter(root / "logs" / RUN, clock=lambda: 1.7e9)
-    for step in range(40):
-        writer.scalar(TAG, 1.0 / (step + 1), step, 1.7e9 + step)
-    writer.scalar(TAG, float("nan"), 40, 1.7e9 + 40)
-    writer.close()
+    write_series(root / "logs" / RUN, {TAG: [*(1.0 / (step + 1) for step in range(40)), float("nan")]})
     events = [
         {"ph": "X", "cat": category, "name": f"{TAG}{number % 3}", "pid": RUN, "tid": TAG, "ts": 100 * number,
          "dur": 90, "args": {"device": 0, "stream": 7, "correlation": number}}

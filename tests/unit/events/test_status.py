@@ -5,6 +5,7 @@ import gzip
 import lzma
 
 import pytest
+from support.records import write_series
 
 from stepscope.events import EventFile, EventWriter
 from stepscope.events.status import FileStatus
@@ -50,9 +51,7 @@ def test_a_file_that_is_something_else_says_what_it_is(tmp_path, pack, words, ze
 
 
 def test_an_event_file_is_not_taken_for_something_else(tmp_path):
-    writer = EventWriter(tmp_path)
-    writer.scalar("<html", 1.0, 0, 1.7e9)
-    writer.close()
-    file = EventFile(writer.path)
+    write_series(tmp_path, {"<html": [1.0]})
+    file = EventFile(*tmp_path.iterdir())
     file.read()
     assert file.status.problem is None

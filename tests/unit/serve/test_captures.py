@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from support.addresses import Addresses
 from support.errors import raises
+from support.records import write_series
 
 from stepscope import store
-from stepscope.events import EventWriter
 from stepscope.serve.reply import Refusal
 
 FACTS = {
@@ -24,9 +24,7 @@ FACTS = {
 def run(tmp_path):
     """A log directory with one run that has one profile."""
     directory = tmp_path / "a"
-    writer = EventWriter(directory)
-    writer.scalar("loss", 1.0, 0, 1.7e9)
-    writer.close()
+    write_series(directory, {"loss": [1.0]})
     folder = directory / "profiles"
     folder.mkdir()
     (folder / "a.json.gz").write_bytes(b"x")
@@ -166,9 +164,7 @@ def test_a_request_that_cannot_be_is_refused(log, request_id):
 @pytest.mark.slow
 def test_captures_of_a_run_that_has_only_parts_are_found_under_its_name(run):
     run.rename(run.parent / "train")
-    writer = EventWriter(run.parent / "validation")
-    writer.scalar("loss", 1.0, 0, 1.7e9)
-    writer.close()
+    write_series(run.parent / "validation", {"loss": [1.0]})
     above = run.parent.rename(run.parent.with_name("job"))
     with store.open(above.parent, cache=False) as log:
         assert [each["name"] for each in listed(log, "job")["captures"]] == [FACTS["name"]]

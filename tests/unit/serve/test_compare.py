@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.records import write_series
 
 import stepscope as ss
-from stepscope.events import EventWriter
 from stepscope.serve.check import checks_of, side_of
 from stepscope.serve.compare import (
     CompareRequest,
@@ -43,10 +43,7 @@ def group(level: float, spread: tuple[float, ...] = SPREAD) -> list[Curve]:
 
 def write(place: Path, curves: list[Curve], *, steps: int = 40, tag: str = TAG) -> None:
     for number, curve in enumerate(curves):
-        writer = EventWriter(place / f"run-{number}", clock=lambda: 1.7e9)
-        for step in range(steps):
-            writer.scalar(tag, curve(step), step, 1.7e9 + step)
-        writer.close()
+        write_series(place / f"run-{number}", {tag: map(curve, range(steps))})
 
 
 def alternating(level: float) -> Curve:
@@ -118,19 +115,16 @@ def test_what_one_side_recorded_alone_is_not_judged(tmp_path: Path) -> None:
 
 def test_the_largest_difference_leads_and_a_lost_value_comes_first(tmp_path: Path) -> None:
     for side, factor in (("a", 1.0), ("b", 2.0)):
-        writer = EventWriter(tmp_path / side, clock=lambda: 1.7e9)
-        for step in range(40):
-            lost = NAN if side == "b" and step > 30 else 1.0
-            values = {
-                "eval/loss": 0.5 * (1 + factor),
-                "train/accuracy": 0.9 / (4 * factor),
-                "train/aux_loss": lost,
-                "lr": factor,
-                "speed/step_time_ms": 10.0 + 0.01 * factor,
-                "weights/norm": 100 * factor**6,
-            }
-            writer.scalars(list(values.items()), step, 1.7e9 + step)
-        writer.close()
+        values = {
+            "eval/loss": 0.5 * (1 + factor),
+            "train/accuracy": 0.9 / (4 * factor),
+            "lr": factor,
+            "speed/step_time_ms": 10.0 + 0.01 * factor,
+            "weights/norm": 100 * factor**6,
+        }
+        lost = [NAN if side == "b" and step > 30 else 1.0 for step in range(40)]
+        series = {tag: [value] * 40 for tag, value in values.items()}
+        write_series(tmp_path / side, {**series, "train/aux_loss": lost})
     desk = Desk(tmp_path, cache=False)
     answer = compare_answer(desk, CompareRequest(["a"], ["b"], [chart.id for chart in desk.charts()]))
     desk.close()

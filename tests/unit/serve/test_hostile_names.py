@@ -14,11 +14,11 @@ from urllib.parse import urlencode
 
 import numpy as np
 import pytest
+from support.records import write_series
 from support.servers import application
 
 import stepscope as ss
 from stepscope.cli import COMMANDS, main
-from stepscope.events import EventWriter
 from stepscope.serve.questions.declare import HOMES
 from stepscope.serve.routes import all_routes
 from stepscope.serve.types import API
@@ -59,13 +59,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run.histogram(MARKUP + "h", np.arange(4.0), 1)
         run.table(MARKUP + "t", [{MARKUP: TEXT, "=x": "=1+1"}], 1)
     for number, name in enumerate(RUNS):
-        writer = EventWriter(root / name, clock=lambda: 1.7e9)
-        for tag in TAGS:
-            for step in range(12):
-                writer.scalar(
-                    tag, float("nan") if step == 11 else 1 / (1 + step + number), step, 1.7e9 + step
-                )
-        writer.close()
+        values = [*(1 / (1 + step + number) for step in range(11)), float("nan")]
+        write_series(root / name, dict.fromkeys(TAGS, values))
     events = [
         {"ph": "X", "cat": kind, "name": f"{TAGS[0]}\x1b{number % 3}", "pid": RUN, "tid": TEXT,
          "ts": 100 * number, "dur": 90, "args": {"device": 0, "stream": 7, "correlation": number}}

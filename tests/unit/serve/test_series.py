@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+from support.records import write_series
 
 from stepscope import store
 from stepscope.events import EventWriter
@@ -229,10 +230,8 @@ def test_groups_come_back_as_means(log, views):
 
 @pytest.mark.parametrize("buckets", [600, 4])
 def test_finite_points_between_nans_are_all_in_the_answer(tmp_path, views, buckets):
-    writer = EventWriter(tmp_path / "a")
-    for step in range(20):
-        writer.scalar("between", float("nan") if step % 2 else float(step), step, 100.0 + step)
-    writer.close()
+    values = [float("nan") if step % 2 else float(step) for step in range(20)]
+    write_series(tmp_path / "a", {"between": values}, start=100.0)
     log = store.open(tmp_path, cache=False)
     header, body = ask(log, views, chart(("a", "between"), buckets=buckets, smoothing=0.6))
     [line] = header.charts[0].lines

@@ -4,6 +4,7 @@ import time
 
 import msgspec
 import pytest
+from support.records import write_series
 
 from stepscope import store
 from stepscope.events import Event, EventWriter, Metadata, Summary, Tensor, Value
@@ -150,15 +151,14 @@ def test_many_problems_are_cut_off_and_counted(tmp_path):
 
 
 def test_files_with_problems_are_named_from_the_log_directory(tmp_path):
-    writer = EventWriter(tmp_path / "a", clock=lambda: NOW)
-    writer.scalar("loss", 1.0, 0, NOW)
-    writer.close()
-    body = bytearray(writer.path.read_bytes())
+    write_series(tmp_path / "a", {"loss": [1.0]}, start=NOW)
+    [path] = (tmp_path / "a").iterdir()
+    body = bytearray(path.read_bytes())
     body[-6] ^= 0xFF
-    writer.path.write_bytes(body)
+    path.write_bytes(body)
     problems = summary(tmp_path).problems
     assert problems
-    assert {problem.file for problem in problems} == {f"a/{writer.path.name}"}
+    assert {problem.file for problem in problems} == {f"a/{path.name}"}
     assert str(tmp_path) not in "".join(problem.text for problem in problems)
 
 

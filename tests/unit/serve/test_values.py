@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.records import write_series
 
 import stepscope as ss
-from stepscope.events import EventWriter
 from stepscope.serve.compare import CompareRequest, compare_answer
 from stepscope.serve.questions.desk import Desk
 from stepscope.serve.questions.sweep import SweepRequest, sweep_of
@@ -25,18 +25,10 @@ LOSSES = {
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     root = tmp_path_factory.mktemp("runs")
     for run, series in LOSSES.items():
-        write(root / run, series)
+        write_series(root / run, series)
     desk = Desk(root, cache=False)
     desk.refresh()
     return desk
-
-
-def write(directory: Path, series: dict[str, list[float]]) -> None:
-    writer = EventWriter(directory, clock=lambda: 1.7e9)
-    for tag, values in series.items():
-        for step, value in enumerate(values):
-            writer.scalar(tag, value, step, 1.7e9 + step)
-    writer.close()
 
 
 @pytest.mark.parametrize(

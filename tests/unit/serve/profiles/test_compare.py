@@ -8,10 +8,10 @@ import pytest
 from support.addresses import Addresses
 from support.errors import raises
 from support.recordings import recorded
+from support.records import write_series
 
 from stepscope import store
 from stepscope.analyze.diff import Change, DiffSide, diff
-from stepscope.events import EventWriter
 from stepscope.serve.profiles.compare import MOST_ROWS, MOST_STEPS, compare, explained, outermost, thinned
 from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.reply import Refusal
@@ -176,11 +176,8 @@ DRIFT = np.repeat(np.random.default_rng(6).normal(0.0, 1.0, 14), 50)
 )  # fmt: skip
 def test_the_steps_that_runs_recorded_decide(tmp_path, runs, captured, expected):
     for name, ms in runs.items():
-        writer = EventWriter(tmp_path / name)
-        writer.scalar("loss", 1.0, 0, 1.7e9)
-        for step, each in enumerate([] if ms is None else ms.tolist()):
-            writer.scalar("speed/step_time_ms", each, step, 1.7e9 + step)
-        writer.close()
+        took_ms = [] if ms is None else ms.tolist()
+        write_series(tmp_path / name, {"loss": [1.0], "speed/step_time_ms": took_ms})
     sides = [
         (f"{name}/profiles/{step}.json.gz", [step]) for name, steps in captured.items() for step in steps
     ]
