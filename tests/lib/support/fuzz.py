@@ -19,20 +19,19 @@ import pickle
 import random
 import resource
 import signal
-import sqlite3
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
 import stepscope
 from stepscope.errors import StepscopeError
-from support import fuzz_analyses, fuzz_http, fuzz_media
+from support import fuzz_analyses, fuzz_http, fuzz_media, nsys, rocprof
 
 DATA = Path(__file__).parents[2] / "data"
 FINDS = DATA / "fuzz"
@@ -300,40 +299,8 @@ def _seeds(name: str) -> list[bytes]:
 
 
 def _nsys() -> list[bytes]:
-    """Return an export of Nsight Systems with a row in each table that is read."""
-    tables = {
-        "StringIds": ("id, value", [(1, "gemm"), (2, "cudaLaunchKernel_v7000"), (3, "iteration 3")]),
-        "CUPTI_ACTIVITY_KIND_KERNEL": (
-            "start, end, deviceId, streamId, correlationId, demangledName, gridX, gridY, gridZ, blockX, "
-            "blockY, blockZ, registersPerThread, staticSharedMemory, dynamicSharedMemory",
-            [(500, 900, 0, 7, 21, 1, 2, 4, 2, 1, 128, 1, 32, 16, 32)],
-        ),
-        "CUPTI_ACTIVITY_KIND_MEMCPY": (
-            "start, end, deviceId, streamId, correlationId, bytes, copyKind", [(300, 350, 0, 7, 20, 64, 1)]
-        ),
-        "CUPTI_ACTIVITY_KIND_RUNTIME": (
-            "start, end, globalTid, correlationId, nameId", [(200, 220, 4, 21, 2)]
-        ),
-        "NVTX_EVENTS": ("start, end, eventType, globalTid, text, textId", [(100, 800, 59, 4, None, 3)]),
-        "TARGET_INFO_GPU": ("id, name, smCount", [(0, "H100", 132)]),
-        "TARGET_INFO_SESSION_START_TIME": ("utcEpochNs", [(1_700_000_000_000_000_000,)]),
-    }  # fmt: skip
-    with closing(sqlite3.connect(":memory:")) as database:
-        database.execute("pragma page_size = 512")
-        for name, (columns, rows) in tables.items():
-            database.execute(f"create table {name} ({columns})")
-            for row in rows:
-                database.execute(f"insert into {name} values ({', '.join('?' * len(row))})", row)
-        return [database.serialize()] if hasattr(database, "serialize") else [_on_disk(database)]
-
-
-def _on_disk(database: sqlite3.Connection) -> bytes:
-    """Python 3.10 cannot serialize a database."""
     with tempfile.TemporaryDirectory() as folder:
-        with closing(sqlite3.connect(Path(folder) / "a.sqlite")) as copy:
-            database.commit()
-            database.backup(copy)
-        return (Path(folder) / "a.sqlite").read_bytes()
+        return [nsys.export(Path(folder) / "a.sqlite", nsys.TABLES).read_bytes()]
 
 
 def _tfprof() -> list[bytes]:
@@ -346,16 +313,7 @@ def _flight_json() -> list[bytes]:
 
 
 def _rocprof() -> list[bytes]:
-    kernel = {"dispatch_info": {"kernel_id": 1, "agent_id": {"handle": 2}, "queue_id": {"handle": 3},
-              "grid_size": {"x": 64, "y": 1, "z": 1}, "workgroup_size": {"x": 64, "y": 1, "z": 1}},
-              "start_timestamp": 5, "end_timestamp": 9, "correlation_id": {"internal": 1}}  # fmt: skip
-    call = {"kind": 1, "operation": 2, "thread_id": 7, "start_timestamp": 1, "end_timestamp": 3,
-            "correlation_id": {"internal": 1}}  # fmt: skip
-    told = {"metadata": {"pid": 1, "node": {"hostname": "h"}}, "agents": [{"id": {"handle": 2}, "type": 2}],
-            "kernel_symbols": [{"kernel_id": 1, "formatted_kernel_name": "gemm"}],
-            "strings": {"buffer_records": [{"kind": "HIP_API", "operations": ["", "", "hipMalloc"]}]},
-            "buffer_records": {"kernel_dispatch": [kernel], "hip_api": [call]}}  # fmt: skip
-    return [json.dumps({"rocprofiler-sdk-tool": [told]}).encode()]
+    return [json.dumps({"rocprofiler-sdk-tool": [rocprof.process(**rocprof.WHOLE)]}).encode()]
 
 
 def _timeline() -> list[bytes]:
