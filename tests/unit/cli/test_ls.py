@@ -1,10 +1,9 @@
 import errno
 import json
 import os
-import subprocess
-import sys
 
 import pytest
+from support.records import write_series
 
 from stepscope import cli
 from stepscope.events import EventWriter
@@ -49,9 +48,7 @@ def test_one_line_per_run(logs, capsys):
 
 @pytest.mark.parametrize("option", [[], ["--tags"], ["--ranks"]])
 def test_a_name_does_nothing_to_the_terminal(tmp_path, capsys, option):
-    writer = EventWriter(tmp_path / "logs" / "\x1b[2Jrun\x9b31m", clock=lambda: 1.7e9)
-    writer.scalar("\x1b]0;title\x07loss\u202e", 1.0, 0, 1.7e9)
-    writer.close()
+    write_series(tmp_path / "logs" / "\x1b[2Jrun\x9b31m", {"\x1b]0;title\x07loss\u202e": [1.0]})
     assert cli.main(["ls", *option, str(tmp_path / "logs")]) == 0
     out, err = capsys.readouterr()
     assert not any(letter in out + err for letter in "\x1b\x07\x9b\u202e")
@@ -116,11 +113,3 @@ def test_this_directory_is_the_default(logs, capsys, monkeypatch):
     monkeypatch.chdir(logs)
     assert cli.main(["ls"]) == 0
     assert "base" in capsys.readouterr().out
-
-
-def test_listing_imports_no_data_frames(logs):
-    code = (
-        "import sys; from stepscope import cli; cli.main(['ls', sys.argv[1]]); print('polars' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(logs)], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "False"

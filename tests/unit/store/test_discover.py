@@ -240,8 +240,3 @@ def test_a_run_moved_away_while_its_files_are_looked_at_is_not_lost(tmp_path, mo
     monkeypatch.setattr(tree, "_stat_files", moved)
     with pytest.raises(FileNotFoundError):
         tree.scan()
-
-
-def test_the_log_directory_itself_must_be_there(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        EventFileTree(str(tmp_path / "none")).scan()

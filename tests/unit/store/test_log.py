@@ -9,7 +9,6 @@ import threading
 import numpy as np
 import pytest
 
-import stepscope as ss
 from stepscope import store
 from stepscope.errors import LogDirectoryError, UnknownRunError, UsageError
 from stepscope.events import EventFile
@@ -28,12 +27,6 @@ def test_an_empty_directory_is_fine_and_fills(make):
         True,
     )
     assert [run.name for run in log.runs()] == ["a"]
-
-
-def test_the_public_name_opens(make):
-    make.line("a", "loss", range(3))
-    assert ss.open(make.root, cache=False).run("a").num_points() == 3
-    assert ss.open(str(make.root), cache=False).run("a").num_points() == 3
 
 
 def test_home_is_expanded(make, monkeypatch):
@@ -420,15 +413,3 @@ def test_data_frames_hold_every_column(make):
         assert polars.schema == log.frame().polars().select(frame.columns).schema
         for name, column in dict(frame).items():
             assert polars[name].to_list() == pandas[name].to_list() == column.tolist()
-
-
-def test_opening_imports_no_data_frames(make):
-    make.line("a", "loss", range(3))
-    code = (
-        "import sys, stepscope as ss; log = ss.open(sys.argv[1]); "
-        "print(log.run('a').num_points(), log.run('a').columns('loss')[0].value[0], 'polars' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(make.root)], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["3", "0.0", "False"]

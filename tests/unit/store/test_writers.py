@@ -40,11 +40,6 @@ def name(stamp, pid, suffix=""):
     return f"events.out.tfevents.{1_700_000_000 + stamp}.host.{pid}.0{suffix}"
 
 
-def test_one_file(make):
-    make.line("a", "loss", range(5))
-    assert layout(make.open().run("a")) == {"host.1": [(1, 0)]}
-
-
 def test_a_file_that_begins_after_another_is_the_next_attempt(make):
     make.line("a", "loss", range(10), name=name(0, 1))
     make.line("a", "loss", range(5, 20), wall=100, name=name(100, 2))
