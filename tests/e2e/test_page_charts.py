@@ -6,9 +6,10 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
+from support.browser import BEYOND
+from support.records import write_series
 
 import stepscope as ss
-from stepscope.events import EventWriter
 
 LOSS = "[data-chart='train/loss']"
 CARDS = "[...document.querySelectorAll('section[aria-label=parts] article')]"
@@ -25,11 +26,9 @@ def scalars(sweep, watch):
 @pytest.fixture(scope="module")
 def three_parts(tmp_path_factory, serve_long):
     log_dir = tmp_path_factory.mktemp("parts")
-    writer = EventWriter(log_dir / "one")
-    for step in range(50):
-        for at, name in enumerate(("first", "second", "third")):
-            writer.scalar(f"parts/{name}", (at + 1) * (step % 7 + 1) ** 2, step, 1.7e9 + step)
-    writer.close()
+    values = np.arange(50) % 7 + 1.0
+    names = ("first", "second", "third")
+    write_series(log_dir / "one", {f"parts/{name}": at * values**2 for at, name in enumerate(names, 1)})
     return serve_long(log_dir)
 
 
@@ -180,11 +179,8 @@ def test_a_chart_has_a_scale_and_smoothing_of_its_own(several):
 
 
 def test_sections_go_by_the_second_part_of_the_path(tmp_path, serve, watch):
-    writer = EventWriter(tmp_path / "runs" / "one")
-    for name in ("layer0/norm", "layer0/max", "layer1/norm", "layer1/max"):
-        for step in range(3):
-            writer.scalar(f"gradients/{name}", step, step, 1.7e9 + step)
-    writer.close()
+    names = ("layer0/norm", "layer0/max", "layer1/norm", "layer1/max")
+    write_series(tmp_path / "runs" / "one", {f"gradients/{name}": range(3) for name in names})
     page = watch(serve(tmp_path / "runs"), "#/scalars?deep=1")
     page.ready()
     page.get_by_role("region", name="gradients/layer1", exact=True).wait_for()
@@ -208,41 +204,6 @@ def test_the_palette_finds_steps_runs_by_config_and_settings(scalars):
     scalars.wait("() => window.__stepscope_test.charts().every(c => c.lines.every(l => l.run === 'b'))")
     choose("cards per row", "Cards per row: 2")
     scalars.wait("() => location.hash.includes('row=2')")
-
-
-OUTSIDE = """() => [...document.querySelectorAll('body *')].filter(element => {
-  const { left, right, width } = element.getBoundingClientRect();
-  if (!width || (left >= -1 && right <= innerWidth + 1) || !element.checkVisibility()) return false;
-  for (let above = element.parentElement; above; above = above.parentElement) {
-    const { overflowX, position } = getComputedStyle(above);
-    // A table scrolls by itself and takes the focus, as chips in a row do.
-    if (overflowX === 'auto' && (above.tabIndex === 0 || above.matches('.switch'))) return false;
-    // What is hidden off the screen is for screen readers.
-    if (above.classList.contains('hidden')) return false;
-  }
-  return !element.matches('.hidden, .skip');
-}).map(element => `${element.tagName} ${element.className} ${element.textContent.slice(0, 30)}`)"""
-
-
-@pytest.mark.parametrize(
-    "page_name", ["overview", "overview?q=run:a", "scalars", "text", "distributions", "media"]
-)
-def test_nothing_lies_outside_the_screen_and_little_shifts(sweep, watch, page_name):
-    """Of a laptop; smaller screens are in ``test_page_walk.py``."""
-    page = watch(sweep)
-    page.add_init_script(
-        "window.shifted = 0; new PerformanceObserver(list => list.getEntries().forEach(entry =>"
-        " { if (!entry.hadRecentInput) window.shifted += entry.value }))"
-        ".observe({ type: 'layout-shift', buffered: true })"
-    )
-    page.open(f"#/{page_name}")
-    if page_name.startswith(("overview", "scalars")):
-        page.ready()
-    else:
-        page.get_by_role("heading").first.wait_for(state="attached")
-    page.wait("() => document.documentElement.scrollWidth <= innerWidth")
-    assert page.evaluate(OUTSIDE) == []
-    assert page.evaluate("window.shifted") < 0.05
 
 
 CUT = """selector => [...document.querySelectorAll(selector)].filter(element => element.checkVisibility())
@@ -339,7 +300,7 @@ def test_what_does_not_fit_a_phone_is_behind_options(phone):
     page.get_by_role("button", name="Options").tap()
     page.get_by_role("button", name="Log x").tap()
     phone.wait("() => location.hash.includes('lx=1')")
-    assert page.evaluate(OUTSIDE) == []
+    assert page.evaluate(BEYOND) == []
     page.get_by_role("button", name="Axis, smoothing, views and help").tap()
     page.get_by_role("button", name="Saved views").tap()
     page.get_by_role("button", name="Save as one file").wait_for()
@@ -431,11 +392,8 @@ def test_the_band_ends_with_its_run(serve, watch, tmp_path):
 
 
 def test_two_units_have_an_axis_each_which_is_named_and_zoomed_with_the_other(tmp_path, serve, watch):
-    writer = EventWriter(tmp_path / "runs" / "one")
-    for step in range(50):
-        writer.scalar("parts/first", (step % 7 + 1) ** 2, step, 1.7e9 + step)
-        writer.scalar("parts/load_ratio", step / 100, step, 1.7e9 + step)
-    writer.close()
+    first, ratios = [(step % 7 + 1) ** 2 for step in range(50)], [step / 100 for step in range(50)]
+    write_series(tmp_path / "runs" / "one", {"parts/first": first, "parts/load_ratio": ratios})
     several = watch(serve(tmp_path / "runs"))
     own = "parts/first; parts/load_ratio"
     page = several.open(f"#/scalars?sm=0&own={quote(own)}")
@@ -569,10 +527,7 @@ def test_a_meaning_is_corrected_where_a_chart_says_what_it_is(several):
 
 
 def test_of_hundreds_of_charts_only_those_near_the_screen_are_there(tmp_path, serve, watch):
-    writer = EventWriter(tmp_path / "one")
-    for step in range(3):
-        writer.scalars([(f"layer/{at:03d}", float(at + step)) for at in range(300)], step, 1.7e9 + step)
-    writer.close()
+    write_series(tmp_path / "one", {f"layer/{at:03d}": range(at, at + 3) for at in range(300)})
     page = watch(serve(tmp_path), "#/scalars")
     page.ready()
     cards = page.get_by_role("article")

@@ -1,6 +1,7 @@
-"""Every page on a phone and a small laptop: nothing beyond the screen, no word broken, tables of charts."""
+"""Every page on a phone and on laptops: nothing beyond the screen, no word broken, tables of charts."""
 
 import pytest
+from support.browser import BEYOND
 from support.everything import LONG, PROFILE, write_all, write_records
 
 OWN = f"{LONG}/profiles/1.pt.trace.json.gz"
@@ -48,41 +49,6 @@ VIEWS = {
     "compare findings": (f"{COMPARED}&part=findings", "section"),
     "sql": ("sql?sql=SELECT run, step, value FROM series WHERE tag = 'train/loss'", ".plot canvas"),
 }  # fmt: skip
-
-BEYOND = """() => {
-  const say = element =>
-    `${element.tagName} ${element.className?.baseVal ?? element.className}` +
-    ` "${(element.ariaLabel ?? element.textContent).trim().slice(0, 40)}"`;
-  const found = [];
-  const main = document.querySelector("main");
-  if (document.documentElement.scrollWidth > innerWidth) found.push("the page is wider than the screen");
-  if (main.scrollWidth > main.clientWidth + 1) found.push("the view is wider than the screen");
-  // What scrolls by itself can be reached; what is hidden is for screen readers.
-  const scrolls = element => ["auto", "scroll"].includes(getComputedStyle(element).overflowX);
-  for (const element of document.querySelectorAll("body *")) {
-    const { left, right, width, height } = element.getBoundingClientRect();
-    if (!width || !height) continue;
-    if (!element.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
-    if (element.matches(".hidden, .skip, .hidden *, svg *, tr, thead, tbody")) continue;
-    // Names that end in dots end where they are seen to.
-    if (element.matches(".cut, .cut *")) continue;
-    const control = element.matches("button, a, input, select, textarea, [role=slider]");
-    let [low, high, reached] = [0, innerWidth, false];
-    for (let above = element.parentElement; above; above = above.parentElement) {
-      if (above === main.parentElement) break;
-      if (scrolls(above) && above !== main) { reached = true; break }
-      if (getComputedStyle(above).overflowX !== "hidden") continue;
-      const box = above.getBoundingClientRect();
-      [low, high] = [Math.max(low, box.left), Math.min(high, box.right)];
-    }
-    if (reached) continue;
-    // A control that its box cuts off cannot be used; of all else what is seen must lie on the screen.
-    const [from, to] = control ? [low, high] : [0, innerWidth];
-    const [seenFrom, seenTo] = control ? [left, right] : [Math.max(left, low), Math.min(right, high)];
-    if (seenFrom < from - 1 || seenTo > to + 1) found.push(say(element));
-  }
-  return found.slice(0, 12);
-}"""
 
 COLLIDING = """() => {
   const found = [];
@@ -223,9 +189,10 @@ PHONE = {
 }  # fmt: skip
 
 
-def test_on_a_small_laptop_nothing_is_beyond_the_screen_and_every_chart_has_its_table(server, watch):
+@pytest.mark.parametrize(("width", "height"), [(1024, 768), (1440, 900)])
+def test_on_a_laptop_nothing_is_beyond_the_screen_and_every_chart_has_its_table(server, watch, width, height):
     watched = watch(server)
-    sized(watched, 1024, 768)
+    sized(watched, width, height)
     beyond, broken, bare, empty, moved = {}, {}, {}, {}, {}
     for name in VIEWS:
         page, moved[name] = shown(watched, name)
