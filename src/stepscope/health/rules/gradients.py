@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.health.finding import Severity
 from stepscope.health.layers import expert_of, is_dense_matrix, is_vector
 from stepscope.health.looks import AcrossLayers, InARow, Known, Row, RunFacts, Seen, at_steps, since_index
 from stepscope.health.ring import Floats, median
@@ -417,14 +418,18 @@ def sentence(layer: str | None, value: float, middle: float, weight: float | Non
 
 
 class GradientStopped(InARow):
-    """Looks for gradients of exactly 0 of a layer that the optimizer moves all the same.
+    """Looks for gradients of exactly 0 of a layer that trains all the same.
 
     Decay of weights and momentum move a layer that learns nothing; one that does not move at all is
-    ``unchanged-tensor``'s.
+    ``unchanged-tensor``'s. Where the bias of a layer has a gradient and its matrix has none, the products of
+    that gradient and the inputs are all 0, so no example reaches the layer. A layer is known to have one
+    matrix and one bias if these are all that its name begins.
 
     Formula: the gradient of a layer is exactly 0, samples times in a row, while its update is not and
-        another layer has a gradient; not for biases, norms and experts
-    Fires: at the tenth such sample, or within a quarter of the samples so far
+        another layer has a gradient; or inputs times in a row, while its bias has one (high: most layers
+        have none); not for biases, norms and experts
+    Fires: at the tenth such sample, the third where the bias has a gradient, or within a quarter of the
+        samples so far
     Chance: none: a gradient is exactly 0
     Source: ours; an optimizer with decay or momentum moves weights without a gradient
     """
@@ -432,11 +437,11 @@ class GradientStopped(InARow):
     id = "gradient-stopped"
     title = "No gradient reaches a layer"
     severity = "medium"
-    fewest = "10 samples of the layer's gradient, and its update"
+    fewest = "10 samples of the layer's gradient, and its update; 3 with its bias's"
     roles = ("layer_gradient", "update_ratio", "update_norm")
     leads = ("layer_gradient",)
     needs = ("layer_gradient",)
-    defaults = thresholds(samples=10)
+    defaults = thresholds(samples=10, inputs=3)
     action = (
         "find out where its gradient is lost: a branch that is no longer taken, units that are all dead, "
         "weights that were shared or replaced (PyTorch: requires_grad, detach, no_grad; JAX: "
@@ -455,6 +460,9 @@ class GradientStopped(InARow):
         )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
+        unfed = self._unfed(known, run)
+        if unfed is not None:
+            return unfed
         seen = super().see(known, run)
         if seen is None:
             return None
@@ -464,6 +472,34 @@ class GradientStopped(InARow):
         )
         others = any(other.facts.last > 0 for other in run.of(known.stream.run, "layer_gradient"))
         return seen if moves and others else None
+
+    def _unfed(self, known: Known, run: RunFacts) -> Seen | None:
+        name = known.stream.layer or ""
+        begin = name[: max(name.rfind(end) for end in "./") + 1]
+        gradients = run.beside(known, "layer_gradient")
+        part = [one for one in gradients if begin and (one.stream.layer or "").startswith(begin)]
+        bias = [one for one in part if is_vector((one.stream.layer or "").removeprefix(begin))]
+        if len(part) != 2 or len(bias) != 1:
+            return None
+        steps, means = known.facts.curve
+        count = self.limit("inputs")
+        if len(means) < count:
+            return None
+        self.judged()
+        bad = self.bad(known, means) & (at_steps(bias[0].facts, steps, 1) > 0)
+        if not (bad[-count:].any() if known.stream in self.holding else bad[-count:].all()):
+            return None
+        text = (
+            f"the gradient of layer {name} is exactly 0, that of its bias is not: all its inputs are 0, or "
+            "their products underflow"
+        )
+        still = [one.facts.last <= 0 for one in gradients if is_dense_matrix(one.stream.layer)]
+        severity: Severity = "high" if 2 * sum(still) > len(still) else "medium"
+        action = (
+            "look at the layer before it: its units are dead, as after too large a step (a lower learning "
+            "rate, warm-up, leaky ReLU), or it gives zeros; in 16 bits scale the loss"
+        )
+        return Seen(text, {self.name: 0.0}, int(steps[since_index(bad)]), severity, action)
 
 
 ROWS = (
