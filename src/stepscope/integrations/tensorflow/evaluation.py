@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from stepscope.integrations.tensorflow import runs
-from stepscope.integrations.tensorflow.session import evaluates_into, final_ops
+from stepscope.integrations.tensorflow.session import SessionPart, evaluates_into, final_ops
 from stepscope.integrations.tensorflow.writer import record_summary
 from stepscope.record import Run
 from stepscope.record.roles import detect
@@ -25,7 +25,7 @@ def evaluates() -> bool:
     return bool(tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.EVAL_STEP))
 
 
-class Evaluation:
+class Evaluation(SessionPart):
     """One session that evaluates.
 
     Its run stays open to the end of the process: a training is evaluated many times. Of the processes that
@@ -37,6 +37,8 @@ class Evaluation:
         options: For ``Run``.
     """
 
+    evaluates = True
+
     def __init__(
         self, where: Run | str | os.PathLike[str], name: str | None, options: Mapping[str, Any]
     ) -> None:
@@ -44,7 +46,7 @@ class Evaluation:
         theirs = self.run is not None and evaluates_into(os.fspath(self.run.log_dir))
         self._ops = {} if theirs else final_ops()
 
-    def record(self, session: Any) -> None:
+    def end(self, session: Any) -> None:
         """Record the metrics, at the global step of the checkpoint that was evaluated."""
         run = self.run
         if run is None or not self._ops:

@@ -12,16 +12,20 @@ from stepscope.integrations.stepper import Stepper
 from stepscope.integrations.tensorflow import runs
 from stepscope.integrations.tensorflow.evaluation import Evaluation, evaluates
 from stepscope.integrations.tensorflow.hooks import global_step, loss_of_graph, step_before
-from stepscope.integrations.tensorflow.session import leave_out_of_steps, writes_summaries_to
+from stepscope.integrations.tensorflow.session import (
+    SessionHook,
+    SessionPart,
+    leave_out_of_steps,
+    writes_summaries_to,
+)
 from stepscope.integrations.tensorflow.writer import record_summary
 from stepscope.record import Run
-from stepscope.record.problems import Problems, Reporter
 
 train = tf.compat.v1.train
 LOSS = "loss"
 
 
-class StepscopeHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unused-ignore]
+class StepscopeHook(SessionHook):
     """Records an Estimator, or any session that takes hooks: steps, loss, summaries, evaluations.
 
     The same hook goes everywhere: ``estimator.train(…, hooks=[hook])``, ``TrainSpec(…, hooks=[hook])`` and
@@ -48,63 +52,23 @@ class StepscopeHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, un
         eval_name: str | None = None,
         **options: Any,
     ) -> None:
+        super().__init__()
         self._where = run
         self._save_steps, self._loss, self._options = save_steps, loss, options
         self._eval_name = eval_name
-        self._sessions: list[Training | Evaluation] = []
-        self._alone = Problems()
-
-    @property
-    def reporter(self) -> Reporter:
-        """The reporter that receives problems."""
-        run = self._sessions[-1].run if self._sessions else None
-        return self._alone if run is None else run
 
     @guarded
     def begin(self) -> None:
         """Find out whether this session trains or evaluates; a training's session also evaluates."""
         if evaluates():
-            self._sessions = [session for session in self._sessions if isinstance(session, Training)]
-            self._sessions.append(Evaluation(self._where, self._eval_name, self._options))
+            self._enter(Evaluation(self._where, self._eval_name, self._options))
             return
         run = runs.join(self._where, self, **self._options)
-        self._sessions = [Training(run, self._save_steps, self._loss)]
+        self._enter(Training(run, self._save_steps, self._loss))
         leave_out_of_steps(run)
 
-    @guarded
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        """Read the step at which this session begins."""
-        if isinstance(now := self._now, Training):
-            now.begin(session)
 
-    @guarded
-    def before_run(self, run_context: Any) -> Any:
-        """Begin a step."""
-        return now.before() if isinstance(now := self._now, Training) else None
-
-    @guarded
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """End it."""
-        now = self._now
-        if isinstance(now, Training) and not now.after(run_values.results, run_context.session):
-            run_context.request_stop()
-
-    @guarded
-    def end(self, session: Any) -> None:
-        """Record the evaluation's metrics, or leave the run."""
-        now = self._now
-        if isinstance(now, Evaluation):
-            now.record(session)
-        elif now is not None:
-            runs.leave(now.run, self)
-        self._sessions = self._sessions[:-1]
-
-    @property
-    def _now(self) -> Training | Evaluation | None:
-        return self._sessions[-1] if self._sessions else None
-
-
-class Training:
+class Training(SessionPart):
     """One session that trains.
 
     Args:
@@ -133,7 +97,7 @@ class Training:
         self._summaries = ops[0] if ops and self._save_steps and not self._theirs else None
         self._next, self._next_save = step + 1, step + 1
 
-    def before(self) -> Any:
+    def before(self, session: Any) -> Any:
         """Begin a step and return the tensors to fetch in it."""
         fetches = dict(self._fetches)
         if self._summaries is not None and self._next >= self._next_save:
@@ -141,16 +105,18 @@ class Training:
         self._stepper.begin(self._next)
         return train.SessionRunArgs(fetches)
 
-    def after(self, fetched: dict[str, Any], session: Any) -> bool:
-        """Record a step; return whether to go on.
+    def after(self, context: Any, values: Any) -> None:
+        """Record a step; ask the session to stop if the run is to.
 
         The fetched number is from before or after the train op, as it happens: if only this process trains,
         it is read once more. Among several processes it is never certain whose step it counts, and asking
         costs a call; but each step of our own adds at least one, so no two have the same number, and none is
         more than one too high.
         """
-        run = self.run
-        step = int(session.run(self._step)) if self._alone else max(int(fetched["step"]) + 1, self._next)
+        run, fetched = self.run, values.results
+        step = (
+            int(context.session.run(self._step)) if self._alone else max(int(fetched["step"]) + 1, self._next)
+        )
         if "loss" in fetched and self._theirs:
             run.note_loss(float(fetched["loss"]), step)
         elif "loss" in fetched:
@@ -160,7 +126,8 @@ class Training:
             self._next_save = step + (self._save_steps or 1)
         self._end(step)
         self._next = step + 1
-        return not run.should_stop
+        if run.should_stop:
+            context.request_stop()
 
     def _end(self, step: int) -> None:
         stepper = self._stepper

@@ -1,4 +1,4 @@
-"""The session that is being created around a hook, as far as its ``begin`` can see it."""
+"""Hooks with a part in each session, and the session around a hook as far as its ``begin`` can see it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,77 @@ from typing import Any
 
 import tensorflow as tf
 
+from stepscope.integrations.guard import guarded
+from stepscope.integrations.tensorflow import runs
 from stepscope.record import Run
+from stepscope.record.problems import Problems, Reporter
 
 FRAMES, FRAMES_OF_ESTIMATOR = 13, 40
 SESSIONS = (tf.compat.v1.train.SingularMonitoredSession, tf.compat.v1.train.MonitoredSession)
+
+
+class SessionPart:
+    """The work of a hook in one session; by default nothing."""
+
+    run: Any = None
+    """Receives what it records; None while nothing is."""
+    evaluates = False
+
+    def begin(self, session: Any) -> None:
+        """Prepare, now that the session is there."""
+
+    def before(self, session: Any) -> Any:
+        """Return the arguments of the step that begins, None for no more than others want."""
+
+    def after(self, context: Any, values: Any) -> None:
+        """Take the results of the step."""
+
+    def end(self, session: Any) -> None:
+        """Finish, while the session is there."""
+
+
+class SessionHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unused-ignore]
+    """Has a part in each session; evaluations take place within the session of the training."""
+
+    def __init__(self) -> None:
+        self._sessions: list[SessionPart] = []
+        self._alone = Problems()
+
+    @property
+    def reporter(self) -> Reporter:
+        """The reporter that receives problems."""
+        run = self._sessions[-1].run if self._sessions else None
+        return self._alone if run is None else run
+
+    def _enter(self, part: SessionPart) -> None:
+        around = [other for other in self._sessions if part.evaluates and not other.evaluates]
+        self._sessions = [*around, part]
+
+    @guarded
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Tell the part that its session is there."""
+        if self._sessions:
+            self._sessions[-1].begin(session)
+
+    @guarded
+    def before_run(self, run_context: Any) -> Any:
+        """Begin a step."""
+        return self._sessions[-1].before(run_context.session) if self._sessions else None
+
+    @guarded
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """End it."""
+        if self._sessions:
+            self._sessions[-1].after(run_context, run_values)
+
+    @guarded
+    def end(self, session: Any) -> None:
+        """End the part, and leave its run."""
+        if self._sessions:
+            part = self._sessions.pop()
+            part.end(session)
+            if part.run is not None:
+                runs.leave(part.run, self)
 
 
 def hooks_beside() -> list[Any]:

@@ -15,9 +15,9 @@ from stepscope.integrations.guard import guarded
 from stepscope.integrations.tensorflow import runs
 from stepscope.integrations.tensorflow.evaluation import evaluates
 from stepscope.integrations.tensorflow.hooks import global_step, step_before
+from stepscope.integrations.tensorflow.session import SessionHook, SessionPart
 from stepscope.integrations.tensorflow.statistics import norm_of, rows_of
 from stepscope.record import Run
-from stepscope.record.problems import Problems, Reporter
 from stepscope.record.statistics import ActivationHook, GradientHook
 from stepscope.record.statistics.hooks import record
 from stepscope.record.statistics.sampling import ReadyPace, SamplingBudget
@@ -28,7 +28,7 @@ APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")
 REPLICA = re.compile(r"/replica_\d+$")
 
 
-class GradientSessionHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unused-ignore]
+class GradientSessionHook(SessionHook):
     """Records statistics of the gradients that a session's optimizer applies, and of the weights before.
 
     They are found in the graph where operations apply them: after averaging over the replicas of a strategy,
@@ -45,53 +45,28 @@ class GradientSessionHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[mi
     def __init__(
         self, run: Run | str | os.PathLike[str], hook: GradientHook | None = None, **options: Any
     ) -> None:
+        super().__init__()
         self._where, self._hook, self._options = run, hook or GradientHook(), options
-        self._alone = Problems()
-        self._session: Fetched | None = None
-
-    @property
-    def reporter(self) -> Reporter:
-        """The reporter that receives problems."""
-        return self._alone if self._session is None else self._session.run
 
     @guarded
     def begin(self) -> None:
         """Find the gradients in the graph and add their statistics to it."""
-        if not evaluates():
-            self._session = self._fetched(runs.join(self._where, self, **self._options))
+        if evaluates():
+            self._enter(Unmeasured())
+        else:
+            self._enter(self._fetched(runs.join(self._where, self, **self._options)))
 
     def _fetched(self, run: Run) -> Fetched:
         return FetchedGradients(run, self._hook)
 
-    @guarded
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        """Read the step at which this session begins."""
-        if self._session is not None and not evaluates():
-            self._session.next = global_step(session) + 1
 
-    @guarded
-    def before_run(self, run_context: Any) -> Any:
-        """Return the tensors to fetch with this step."""
-        if self._session is None:
-            return None
-        fetches = self._session.fetches(run_context.session)
-        return tf.compat.v1.train.SessionRunArgs(fetches) if fetches else None
+class Unmeasured(SessionPart):
+    """An evaluation."""
 
-    @guarded
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Record it."""
-        if self._session is not None:
-            self._session.take(run_values.results or {}, run_context.session)
-
-    @guarded
-    def end(self, session: Any) -> None:
-        """Leave the run."""
-        if self._session is not None and not evaluates():
-            run, self._session = self._session.run, None
-            runs.leave(run, self)
+    evaluates = True
 
 
-class Fetched:
+class Fetched(SessionPart):
     """Statistics of one graph, fetched with the steps that are sampled.
 
     Args:
@@ -117,15 +92,25 @@ class Fetched:
         """Add the statistics to the graph."""
         raise NotImplementedError
 
+    def begin(self, session: Any) -> None:
+        """Read the step at which this session begins."""
+        self.next = global_step(session) + 1
+
+    def before(self, session: Any) -> Any:
+        """Fetch what the coming step measures."""
+        fetches = self.fetches(session)
+        return tf.compat.v1.train.SessionRunArgs(fetches) if fetches else None
+
     def fetches(self, session: Any) -> dict[str, Any]:
         """Return the tensors to fetch with the coming step."""
         raise NotImplementedError
 
-    def take(self, fetched: dict[str, Any], session: Any) -> None:
+    def after(self, context: Any, values: Any) -> None:
         """Record the fetched values, at the number of the step as the Estimator counts."""
+        fetched = values.results or {}
         if "step" not in fetched:
             return
-        step = int(session.run(self._step)) if self._single else int(fetched["step"]) + 1
+        step = int(context.session.run(self._step)) if self._single else int(fetched["step"]) + 1
         self.next, self._runs = step + 1, self._runs + 1
         kind = self._program.partition(":")[0]
         self._pace.ready(self._runs, kind, self._program)

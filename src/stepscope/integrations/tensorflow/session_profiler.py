@@ -31,10 +31,9 @@ from stepscope.integrations.guard import guarded
 from stepscope.integrations.tensorflow import runs
 from stepscope.integrations.tensorflow.evaluation import evaluates
 from stepscope.integrations.tensorflow.hooks import global_step, step_before
-from stepscope.integrations.tensorflow.session import writes_summaries_to
+from stepscope.integrations.tensorflow.session import SessionHook, SessionPart, writes_summaries_to
 from stepscope.integrations.tensorflow.writer import RunWriter
 from stepscope.record import Run
-from stepscope.record.problems import Problems, Reporter
 
 v1: Any = tf.compat.v1
 _timeline: Any = timeline
@@ -206,7 +205,7 @@ class SessionCaptures(Captures):
             self.schedule = SinceLast(save_steps, save_secs, self.schedule.skip_first)
 
 
-class ProfiledSession:
+class ProfiledSession(SessionPart):
     """One session whose steps are captured.
 
     Args:
@@ -217,7 +216,7 @@ class ProfiledSession:
     """
 
     def __init__(self, run: Run, captures: Captures, backend: SessionBackend, *, counts: bool) -> None:
-        self.run, self.counts, self._captures, self._backend = run, counts, captures, backend
+        self.run, self.evaluates, self._captures, self._backend = run, counts, captures, backend
         self._fetch = None if counts else step_before(v1.get_default_graph())
         self._writer = RunWriter(run) if run.role.writes else None
         self._graph_wanted = self._writer is not None and not writes_summaries_to(run.log_dir)
@@ -233,28 +232,28 @@ class ProfiledSession:
             self._step = global_step(session)
         self._seed()
 
-    def before(self) -> Any:
+    def before(self, session: Any) -> Any:
         """Begin a step, traced if it is captured."""
         self._begun = time.perf_counter()
         self._captures.before_step(self._step + 1)
         traced = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE) if self._backend.recording else None
         return v1.train.SessionRunArgs(self._fetch, options=traced)
 
-    def after(self, session: Any, values: Any) -> None:
+    def after(self, context: Any, values: Any) -> None:
         """End a step and keep its trace."""
         took = time.perf_counter() - self._begun
         self._step = self._number(values.results)
         traced = self._backend.recording
         if traced:
             if self._fetch is not None:
-                self._step = int(session.run(self._fetch))
+                self._step = int(context.session.run(self._fetch))
             if self._backend.add(self._step, values.run_metadata) == 1:
                 self._seed()
         self._captures.note(self._step, took, None)
         if traced and not self._backend.recording:
             self._tell_graph(values.run_metadata)
 
-    def end(self) -> None:
+    def end(self, session: Any) -> None:
         """Write the captured steps."""
         self._captures.end(self.run, "finished")
 
@@ -282,7 +281,7 @@ class ProfiledSession:
         self._writer.add_run_metadata(without_own(metadata), f"step_{self._step}", self._step)
 
 
-class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unused-ignore]
+class ProfilerHook(SessionHook):
     """Captures steps: ``estimator.train(…, hooks=[ProfilerHook(save_steps=500, run="runs/a")])``.
 
     Arguments and rhythm are those of TensorFlow's hook: of a session that begins at step 0, the steps 500,
@@ -338,16 +337,10 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
             **options,
         }
         self._make_captures()  # refuses now what cannot be right
-        self._sessions: list[ProfiledSession] = []
-        self._alone = Problems()
+        super().__init__()
 
     def _make_captures(self, **more: Any) -> Captures:
         return SessionCaptures(**self._options, **more)
-
-    @property
-    def reporter(self) -> Reporter:
-        """The reporter that receives problems."""
-        return self._sessions[-1].run if self._sessions else self._alone
 
     @guarded
     def begin(self) -> None:
@@ -361,33 +354,7 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
         backend = SessionBackend(**self._settings, round_steps=rounds)
         captures = self._make_captures(backend=backend)
         captures.begin(run)
-        around = [session for session in self._sessions if evaluating and not session.counts]
-        self._sessions = [*around, ProfiledSession(run, captures, backend, counts=evaluating)]
-
-    @guarded
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        """Read the graph, and the step at which this session begins."""
-        if self._sessions:
-            self._sessions[-1].begin(session)
-
-    @guarded
-    def before_run(self, run_context: Any) -> Any:
-        """Trace the step if it is captured."""
-        return self._sessions[-1].before() if self._sessions else None
-
-    @guarded
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Keep the trace."""
-        if self._sessions:
-            self._sessions[-1].after(run_context.session, run_values)
-
-    @guarded
-    def end(self, session: Any) -> None:
-        """Write the captured steps and leave the run."""
-        if self._sessions:
-            ended = self._sessions.pop()
-            ended.end()
-            runs.leave(ended.run, self)
+        self._enter(ProfiledSession(run, captures, backend, counts=evaluating))
 
 
 class LambdaProfilerHook(ProfilerHook):
