@@ -1,7 +1,5 @@
 """These tests run once per backend: KERAS_BACKEND says which. See tests/e2e/test_keras_backends.py."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the layers of a Keras model put out in training, against the same forward pass in numpy."""
 
-from __future__ import annotations
-
 import keras
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """What the callback records of fit, evaluate and predict; the oracle is what Keras tells other callbacks."""
 
-from __future__ import annotations
-
 import json
 import time
 import warnings

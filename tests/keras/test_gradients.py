@@ -1,7 +1,5 @@
 """Gradients, weights and updates as Keras's optimizers have them, against the same training in numpy."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import keras

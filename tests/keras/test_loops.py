@@ -1,7 +1,5 @@
 """The gradients of a training by ``fit`` are those by hand, at their own steps."""
 
-from __future__ import annotations
-
 import keras
 import pytest
 from support import loops

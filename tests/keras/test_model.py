@@ -1,7 +1,5 @@
 """What is recorded of the model itself: weights, images, graph, embeddings."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 

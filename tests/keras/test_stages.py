@@ -1,7 +1,5 @@
 """The stages of the batches that ``fit`` trains, as each rank's telemetry has them."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -3,8 +3,6 @@
 With ``fit:`` Keras trains and its callback records; otherwise a loop that the run steps through does.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -4,8 +4,6 @@ TF_CONFIG says which. It prints a line once it has trained 25 steps, waits for a
 the end, and prints another line.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """A loop that measures gradients: ``python gradients_job.py plain|mirrored|workers DIRECTORY [PARTS]``."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """The birth-weight example with the Estimator: alone, and as a cluster of eight processes on this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import runpy

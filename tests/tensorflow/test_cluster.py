@@ -1,7 +1,5 @@
 """A cluster of chief, two workers, parameter server and evaluator: real processes, one of which is killed."""
 
-from __future__ import annotations
-
 import signal
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """TensorFlow 2 under ``tf.distribute``: two replicas in one process, and two processes that train."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The code blocks of the docs that need TensorFlow run, each page's in order."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

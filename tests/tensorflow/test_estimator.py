@@ -1,7 +1,5 @@
 """The Estimator in one process; the oracle is what the Estimator itself writes."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Profiles of sessions and of TensorFlow 2, captured by the hook and read back by the readers."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import threading

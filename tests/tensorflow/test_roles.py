@@ -1,7 +1,5 @@
 """TF_CONFIG as TensorFlow itself reads it: the Estimator's RunConfig, and strategies with their resolvers."""
 
-from __future__ import annotations
-
 import json
 import sys
 

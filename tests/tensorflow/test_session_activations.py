@@ -1,7 +1,5 @@
 """Activations of the Estimator, against the same layer in numpy."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Gradients of the Estimator, against the same training in numpy."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

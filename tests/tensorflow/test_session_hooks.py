@@ -1,7 +1,5 @@
 """TensorFlow 1's hooks under their own names, in a session; the originals beside them are the oracle."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """Small models that reach tfprof's corners, and the real tfprof to ask about them. Needs TensorFlow 2.15."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable, Iterator

@@ -7,8 +7,6 @@ Needs TensorFlow 2.15 (`.venv-tensorflow`). The cluster is `ps 0`, `ps 1`, `eval
 `worker 0` to `worker 3`, each started by itself; the ps tasks never end: stop them when the chief has ended.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -4,8 +4,6 @@ Needs TensorFlow 2.15 (`.venv-tensorflow`). Trains a model for four traced steps
 graph, RunMetadata and timelines, and for each set of options what tfprof prints.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
