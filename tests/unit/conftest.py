@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import stepscope as ss
 from stepscope.trace.model import COLUMNS, DEVICE_WORK, Device, Kind, Lane, Source, Trace
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import DTYPES, TABLES
@@ -172,3 +173,9 @@ def memory_store(tmp_path, monkeypatch):
     system.pseudo_dirs[:] = [""]
     yield system
     system.store.clear()
+
+
+@pytest.fixture
+def run(tmp_path):
+    with ss.Run(tmp_path / "run") as run:
+        yield run

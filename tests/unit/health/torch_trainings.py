@@ -4,18 +4,18 @@ Time is passed in, and every measured step is waited for, so that a busy machine
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
+from support.clock import Time
 from torch import nn
 
 import stepscope as ss
 from stepscope.integrations.torch import watch
-from stepscope.record.clock import SYSTEM
 
 SAMPLED = 10
 """Steps between two samples of the layers."""
@@ -31,20 +31,6 @@ def digits():
     order = np.random.default_rng(0).permutation(len(data.target))
     inputs, labels = data.data[order] / 16.0, data.target[order]
     return inputs[:1500], labels[:1500], inputs[1500:], labels[1500:]
-
-
-class Time:
-    """A clock that goes on by what a loop says it took."""
-
-    def __init__(self):
-        self.now = 1_700_000_000.0
-
-    def __call__(self):
-        return self.now
-
-    @property
-    def clock(self):
-        return replace(SYSTEM, wall=self, steady=self)
 
 
 def network(kind: str = "relu", *, depth: int = 2, width: int = 48, scale: float = 1.0) -> nn.Sequential:
@@ -87,7 +73,7 @@ class Training:
 
     def run(self, directory: Any, **options: Any) -> ss.HealthHook:
         """Train and record; return what judged it."""
-        health, time = ss.HealthHook(**options), Time()
+        health, time = ss.HealthHook(**options), Time(1_700_000_000.0)
         often: dict[str, Any] = {"every_n_steps": SAMPLED, "dense_steps": 0, "max_overhead": None}
         measures = [ss.GradientHook(**often), ss.ActivationHook(**often)]
         with ss.Run(directory, hooks=[health, *measures], _clock=time.clock) as run:

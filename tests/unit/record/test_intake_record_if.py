@@ -10,12 +10,6 @@ import stepscope as ss
 from stepscope.errors import UsageError
 
 
-@pytest.fixture
-def run(tmp_path):
-    with ss.Run(tmp_path / "run") as run:
-        yield run
-
-
 def steps_of(run, tag="x"):
     run.close()
     with ss.open(run.log_dir, cache=False) as log:

@@ -6,6 +6,7 @@ import pytest
 from support.servers import sent_by
 
 from stepscope.events import EventWriter
+from stepscope.serve.threads import ThreadPool
 
 
 @dataclass
@@ -72,3 +73,10 @@ def writer_in():
 @pytest.fixture
 def ask():
     return ask_app
+
+
+@pytest.fixture
+def threads():
+    pool = ThreadPool()
+    yield pool
+    pool.close()

@@ -6,14 +6,7 @@ import threading
 import pytest
 
 from stepscope.serve.reply import COMPRESS_FROM_BYTES
-from stepscope.serve.threads import THREADS, SharedAnswers, ThreadPool
-
-
-@pytest.fixture
-def threads():
-    pool = ThreadPool()
-    yield pool
-    pool.close()
+from stepscope.serve.threads import THREADS, SharedAnswers
 
 
 class Maker:

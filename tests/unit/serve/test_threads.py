@@ -4,18 +4,10 @@ import asyncio
 import threading
 
 import msgspec
-import pytest
 
 from stepscope.serve.feed import Feed
-from stepscope.serve.threads import THREADS, Looks, ThreadPool
+from stepscope.serve.threads import THREADS, Looks
 from stepscope.serve.types import Changes, LogSummary
-
-
-@pytest.fixture
-def threads():
-    pool = ThreadPool()
-    yield pool
-    pool.close()
 
 
 def test_clients_that_ask_at_once_share_a_look_and_leave_the_threads_to_others(threads):

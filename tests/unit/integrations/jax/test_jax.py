@@ -19,12 +19,6 @@ from stepscope.integrations.jax import (  # noqa: E402
 from stepscope.store.charts import groups  # noqa: E402
 
 
-@pytest.fixture
-def run(tmp_path):
-    with ss.Run(tmp_path / "run") as run:
-        yield run
-
-
 def values(run, tag):
     assert run.flush()
     series = ss.open(run.log_dir, cache=False).run(".").series(tag)

@@ -17,12 +17,6 @@ def model():
     return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
 
 
-@pytest.fixture
-def run(tmp_path):
-    with ss.Run(tmp_path / "run") as run:
-        yield run
-
-
 def train(model, optimizer, steps, *, backward=None, after=None):
     for _ in steps:
         optimizer.zero_grad()

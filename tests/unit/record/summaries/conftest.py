@@ -11,12 +11,6 @@ import stepscope as ss
 
 
 @pytest.fixture
-def run(tmp_path):
-    with ss.Run(tmp_path / "run") as run:
-        yield run
-
-
-@pytest.fixture
 def stored(run):
     """End the run and return what we read of it."""
     logs = []
