@@ -201,17 +201,6 @@ def test_hyper_parameters_that_torch_wrote_are_columns(tmp_path, serve, watch):
     row.get_by_text("0.700").wait_for()
 
 
-@pytest.mark.slow
-def test_axe_finds_nothing(opened, axe):
-    watched = opened("#/overview")
-    watched.ready()
-    for board in ("Table", "Scatter", "Parallel coordinates", "Scatter matrix"):
-        watched.page.get_by_role("button", name=board, exact=True).click()
-        watched.page.get_by_role("button", name=board, exact=True, pressed=True).wait_for()
-        watched.page.locator(".board, section.runs svg, section.runs table").first.wait_for()
-        axe(watched.page, board)
-
-
 def test_importance_says_which_key_the_loss_goes_with_and_what_chance_would_give(opened, files):
     page = opened("#/overview?board=configurations")
     table = page.get_by_role("group", name="Importance of config keys")

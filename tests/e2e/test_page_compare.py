@@ -229,17 +229,6 @@ def test_sixty_runs_are_two_means(tmp_path, serve, watch):
     assert {line["run"]: line["y"][0] for line in watched.charts()["loss"]["lines"]} == {"A": 0, "B": 1}
 
 
-@pytest.mark.slow
-def test_axe_finds_nothing(opened, axe):
-    watched = opened(GROUPS + "&part=curves")
-    watched.ready()
-    for part in ("Curves", "Figures", "Config", "Operations", "Findings"):
-        watched.page.get_by_role("group", name="What is compared").get_by_role("button", name=part).click()
-        watched.wait(f"() => location.hash.includes('part={part.lower()}') || '{part}' === 'Figures'")
-        watched.page.wait_for_timeout(300)
-        axe(watched.page, part)
-
-
 def captured(directory, name, cause, step, wall):
     """Write a profile of one step as a run's hook leaves it: the trace, and what is known of it."""
     profiles = directory / "profiles"

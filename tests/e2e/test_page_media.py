@@ -270,18 +270,10 @@ def test_what_torch_and_tensorboard_write_is_shown_too(tmp_path, serve, watch):
 
 
 @pytest.mark.slow
-def test_axe_finds_nothing(opened, axe):
-    watched = opened("#/media")
-    for hash_, ready in (
-        ("medium=sheet&at=10", "figure img:not([hidden]), figure canvas"),
-        ("medium=sheet&at=20", ".sound canvas[data-drawn]"),
-        ("medium=curves", "svg[data-curves='2']"),
-        ("medium=embeddings&point=3", "section.near .row"),
-        ("medium=embeddings&flat=1", ".space canvas[data-drawn]"),
-        ("medium=meshes", "canvas[data-drawn]"),
-    ):
-        watched.open(f"#/media?{hash_}").locator(ready).first.wait_for()
-        axe(watched.page, hash_)
+def test_axe_finds_nothing_in_sounds(opened, axe):
+    watched = opened("#/media?medium=sheet&at=20")
+    watched.locator(".sound canvas[data-drawn]").first.wait_for()
+    axe(watched.page)
 
 
 @pytest.fixture(scope="module")

@@ -116,16 +116,3 @@ def test_where_it_cannot_be_known_it_says_why(opened, path, show, why):
     watched = opened(place(path, show))
     watched.page.get_by_role("alert").get_by_text(why).wait_for()
     watched.messages[:] = [line for line in watched.messages if "422" not in line]
-
-
-@pytest.mark.slow
-def test_axe_finds_nothing(opened, axe):
-    page = opened(place(RESNET, "path"))
-    for show, text in (
-        (place(RESNET, "path"), "The path in order of time"),
-        (place(RANKS, "overlap"), "Mean step of each device"),
-        (place(RESNET, "roofline"), "By shapes"),
-    ):
-        page.open(show)
-        page.get_by_text(text).first.wait_for()
-        axe(page, show)

@@ -142,11 +142,6 @@ def test_a_run_of_one_rank_says_what_to_do(tmp_path, serve, watch):
     page.get_by_text("No run here has more than one rank").wait_for()
 
 
-@pytest.mark.slow
-def test_axe_finds_nothing(opened, axe):
-    axe(opened().page)
-
-
 def test_the_table_of_ranks_is_saved_with_all_that_is_known(opened, files):
     page = opened().page
     panel = page.get_by_role("region", name="Table of ranks")

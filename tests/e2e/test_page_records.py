@@ -157,25 +157,6 @@ def test_where_nothing_was_recorded_it_says_how(tmp_path, serve, watch, page_nam
     watch(serve(tmp_path / "log")).open(f"#/{page_name}").get_by_text(words).wait_for()
 
 
-@pytest.mark.slow
-def test_axe_finds_nothing(opened, axe):
-    watched = opened("#/distributions")
-    cards = "section[aria-label=gradients] .card [role=img]"
-    for hash_, ready in (
-        ("distributions", "section.focus canvas"),
-        ("distributions?form=ridges&scale=log", cards),
-        ("distributions?form=percentiles&table=1", "section.focus table"),
-        ("distributions?form=one&at=10", cards),
-        ("distributions?layers=1", "[role=table] [role=img]"),
-        ("media", "img"),
-        ("text", "[role=grid] table"),
-    ):
-        watched.open(f"#/{hash_}").locator(ready).first.wait_for()
-        axe(watched.page, hash_)
-    watched.open("#/distributions").get_by_role("button", name="One step").last.click()
-    axe(watched.page, "one step")
-
-
 def test_a_restart_goes_on_where_the_earlier_attempt_left_off(tmp_path, serve, watch):
     """Of steps that both recorded, the new ones are shown; what came before stays."""
     for first, level in ((0, 1.0), (10, 5.0)):

@@ -1,4 +1,4 @@
-"""Every page on a phone and on laptops: nothing beyond the screen, no word broken, tables of charts."""
+"""Every page on a phone and on laptops: nothing beyond the screen, no word broken, tables of charts, axe."""
 
 import pytest
 from support.browser import BEYOND
@@ -19,10 +19,13 @@ VIEWS = {
     "config of one run": (f"text?q=run:{LONG}", "table"),
     "distributions": (f"distributions?q=run:{LONG}", ".parts canvas"),
     "distribution in percentiles": (f"distributions?q=run:{LONG}&form=percentiles", ".parts svg"),
+    "ridges": (f"distributions?q=run:{LONG}&form=ridges&scale=log", ".parts [role=img]"),
+    "one distribution": (f"distributions?q=run:{LONG}&form=one&at=10", ".parts [role=img]"),
     "distributions of layers": (f"distributions?q=run:{LONG}&layers=1", ".layers [role=rowheader]"),
     "pictures": (f"media?q=run:{LONG}", "img"),
     "curves": (f"media?q=run:{LONG}&medium=curves", "svg[data-curves]"),
     "embeddings": (f"media?q=run:{LONG}&medium=embeddings", ".space canvas[data-drawn]"),
+    "one embedding": (f"media?q=run:{LONG}&medium=embeddings&flat=1&point=3", "section.near .row"),
     "meshes": (f"media?q=run:{LONG}&medium=meshes", ".space canvas[data-drawn]"),
     "graph": ("graph?q=run:a", ".box"),
     "profile": (f"profile?prof={PROFILE}", "h2"),
@@ -190,7 +193,9 @@ PHONE = {
 
 
 @pytest.mark.parametrize(("width", "height"), [(1024, 768), (1440, 900)])
-def test_on_a_laptop_nothing_is_beyond_the_screen_and_every_chart_has_its_table(server, watch, width, height):
+def test_on_a_laptop_nothing_is_beyond_the_screen_and_every_chart_has_its_table(
+    server, watch, axe, width, height
+):
     watched = watch(server)
     sized(watched, width, height)
     beyond, broken, bare, empty, moved = {}, {}, {}, {}, {}
@@ -199,6 +204,8 @@ def test_on_a_laptop_nothing_is_beyond_the_screen_and_every_chart_has_its_table(
         beyond[name] = page.evaluate(BEYOND)
         broken[name] = page.evaluate(BROKEN)
         bare[name] = page.evaluate(PICTURES)
+        if width == 1440:
+            axe(page, name)
         button = page.locator(AS_TABLE).first
         if button.count():
             empty[name] = opened_as_table(page, button)
