@@ -93,6 +93,7 @@ def insistent(
         pause: Waits for so many seconds.
         again: Called before each further try.
     """
+    chance = random.Random()  # noqa: S311  its own: the program's seeds stay what they are
     longest, until = FIRST_RETRY_SECS, time.monotonic() + INSIST_SECS
     for left in range(TRIES - 1, -1, -1):
         try:
@@ -100,7 +101,7 @@ def insistent(
         except Exception as error:
             if not left or is_lasting(error) or time.monotonic() >= until:
                 raise
-        pause(random.uniform(0.5, 1.0) * longest)  # noqa: S311  no secret: readers must not retry in step
+        pause(chance.uniform(0.5, 1.0) * longest)  # readers must not retry in step
         longest = min(2 * longest, LONGEST_RETRY_SECS)
         again()
     raise AssertionError

@@ -541,11 +541,11 @@ def test_the_causes_of_a_profile_are_on_the_card(command, program, batches, expe
         assert "the causes: no steps were profiled; the program ended before" in card(ended.stderr)["unknown"]
 
 
-def test_a_profile_changes_nothing_of_a_program(tmp_path, command, program):
-    """Without a loader each step ends within the hooks of an optimizer, which must not change meanwhile."""
+def test_nothing_of_a_program_changes(tmp_path, command, program):
+    """With a profile, too: without a loader each step ends within hooks, which must not change meanwhile."""
     script = program("""
-    import torch
-    torch.manual_seed(0)
+    import random, time, numpy, torch
+    random.seed(0), numpy.random.seed(0), torch.manual_seed(0)
     model = torch.nn.Linear(10, 1)
     optimizer = torch.optim.AdamW(model.parameters(), 0.01)
     x = torch.randn(8, 10)
@@ -555,14 +555,17 @@ def test_a_profile_changes_nothing_of_a_program(tmp_path, command, program):
         loss.backward()
         optimizer.step()
         print(step, loss.item())
+        time.sleep(0.01)  # the lines are looked at meanwhile
+    print(random.random(), numpy.random.rand(), torch.rand(1).item())
     """)
     plain, profiled = (
         command(sys.executable, script, options=["--dir", name, *more], modules=TORCH)
         for name, more in (("plain", []), ("profiled", ["--profile"]))
     )
+    alone = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
     assert (plain.returncode, profiled.returncode) == (0, 0), profiled.stderr
-    assert profiled.stdout == plain.stdout
-    assert len(profiled.stdout.splitlines()) == 40
+    assert plain.stdout == profiled.stdout == alone.stdout
+    assert len(alone.stdout.splitlines()) == 41
     assert list(tmp_path.glob("profiled/a/profiles/*.json.gz"))
 
 

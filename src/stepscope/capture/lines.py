@@ -91,6 +91,7 @@ class LineHook(Hook):
 
     def __init__(self, interval_s: float = INTERVAL_SECS) -> None:
         self._interval_s = interval_s
+        self._random = random.Random()  # noqa: S311  its own: the program's seeds stay what they are
         self._windows: list[Window] = []
         self._looks = LOOKS
         self._halt = threading.Event()
@@ -113,7 +114,7 @@ class LineHook(Hook):
 
     def _loop(self) -> None:
         before = time.perf_counter()
-        while not self._halt.wait(self._interval_s * random.uniform(0.5, 1.5)):  # noqa: S311
+        while not self._halt.wait(self._interval_s * self._random.uniform(0.5, 1.5)):
             frame = sys._current_frames().get(self._target)
             if frame is None:  # the thread has ended
                 return

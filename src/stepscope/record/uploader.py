@@ -223,6 +223,7 @@ class Uploader:
     def _loop(self) -> None:
         wait = FIRST_RETRY_SECS
         self._next_at = time.monotonic() + FIRST_SECS
+        chance = random.Random()  # noqa: S311  its own: the program's seeds stay what they are
         while not self._inert:
             error = self._turn()
             if self._ended.is_set():
@@ -233,7 +234,7 @@ class Uploader:
                 continue
             self._failed(error)
             self._asked.set()
-            self._pause(wait * random.uniform(0.5, 1.5))  # noqa: S311  no secret: processes must not retry in step
+            self._pause(wait * chance.uniform(0.5, 1.5))  # processes must not retry in step
             wait = min(2 * wait, LONGEST_RETRY_SECS)
 
     def _turn(self) -> BaseException | None:

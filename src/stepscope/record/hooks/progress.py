@@ -250,6 +250,7 @@ class StepCounterHook(Hook):
         self._timer = Timer(default_steps(every_n_steps, every_secs), every_secs, first=False)
         self._tensorflow_tag = tensorflow_tag
         self._times: list[float] = []
+        self._random = random.Random()  # noqa: S311  its own: the program's seeds stay what they are
         self._steps, self._longest, self._seconds = 0, 0.0, 0.0
         self._waited: float | None = None
         self._since: float | None = None
@@ -289,7 +290,7 @@ class StepCounterHook(Hook):
             self._waited = waited if self._waited is None else self._waited + waited
         if self._steps <= MAX_TIMES:
             self._times.append(seconds)
-        elif (at := int(random.random() * self._steps)) < MAX_TIMES:  # noqa: S311  a sample, no secret
+        elif (at := int(self._random.random() * self._steps)) < MAX_TIMES:
             self._times[at] = seconds
 
     def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
