@@ -66,6 +66,10 @@ class Followed:
             return False
         return any(ref() is not inputs[place] for place, ref in self._weights) or None
 
+    def gave(self, inputs: list[Any]) -> bool:
+        """Return whether a call takes what this function returned last."""
+        return any(ref() is leaf for ref in self._returned for leaf in inputs)
+
     def remember(self, inputs: list[Any], outputs: list[Any]) -> None:
         """Take the arrays of a call."""
         self._returned = references(outputs[:MAX_LEAVES])
@@ -111,6 +115,7 @@ class Candidates:
         self.loops = 0
         self.differentiates = False
         self.leader: Followed | None = None
+        self._before: Followed | None = None
         self._known: dict[object, Followed] = {}
 
     def leaves(self, tree: Any) -> list[Any]:
@@ -152,14 +157,22 @@ class Candidates:
         known.calls = 0
         return known
 
-    def takes(self, function: Followed) -> bool:
-        """Return whether a function that is called again after an update takes the steps."""
+    def takes(self, function: Followed, inputs: list[Any]) -> bool:
+        """Return whether a function that is called again after an update takes the steps.
+
+        One that is called twice in a row, and not with what the leader trains, is of a later training.
+
+        Args:
+            function: It.
+            inputs: The arrays of the call.
+        """
         leader = self.leader
         if leader is function:
             return True
         if not (function.differentiates or self.differentiates):
             return False
-        if leader is None or (function.differentiates and not leader.differentiates):
+        follows = self._before is function and leader is not None and not leader.gave(inputs)
+        if leader is None or (function.differentiates and (follows or not leader.differentiates)):
             self.leader = function
             return True
         return False
@@ -176,7 +189,7 @@ class Candidates:
         finally:
             self.inside = None
         ended = perf_counter()
-        if goes_on and self.takes(function):
+        if goes_on and self.takes(function, inputs):
             if not function.counted:
                 function.counted = True
                 process.say(NO_LOADER)
@@ -188,6 +201,8 @@ class Candidates:
                     PRINTED, printed.told.of_first_step(time() - (perf_counter() - function.ended))
                 )
             self.loop.step(function.ended, ended, compilations.take())
+        if function.differentiates:
+            self._before = function
         if goes_on is False:
             function.first, function.compiled_s = begun, compilations.take()
         if goes_on is not None:
