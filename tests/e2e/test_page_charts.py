@@ -206,39 +206,6 @@ def test_the_palette_finds_steps_runs_by_config_and_settings(scalars):
     scalars.wait("() => location.hash.includes('row=2')")
 
 
-CUT = """selector => [...document.querySelectorAll(selector)].filter(element => element.checkVisibility())
-  .filter(element => { const { left, right } = element.getBoundingClientRect();
-    return left < 0 || right > innerWidth || element.scrollWidth > element.clientWidth + 1 })
-  .map(element => element.textContent || element.getAttribute("aria-label"))"""
-
-
-@pytest.fixture(scope="module")
-def long_names(tmp_path_factory, serve_long):
-    log_dir = tmp_path_factory.mktemp("names")
-    for decay in (0.01, 0.001):
-        with ss.Run(log_dir / f"lr0.0003-batch128-warmup2000-wd{decay:g}", config={"wd": decay}) as run:
-            for step in range(3):
-                run.text("samples", f"step {step}", step)
-                run.image("picture", [[[0.5, 0.2, 0.1]]], step)
-                run.histogram("gradients/layer0.weight", [0.1, 0.2, 0.3 + step], step)
-    return serve_long(log_dir)
-
-
-@pytest.mark.parametrize("view", ["text", "media", "distributions"])
-def test_on_a_phone_no_control_and_no_name_of_a_run_or_tensor_is_cut(long_names, watch, view):
-    watched = watch(long_names)
-    watched.page.set_viewport_size({"width": 390, "height": 844})
-    page = watched.open(f"#/{view}")
-    page.locator(".sub-bar :is(input, button, select)").first.wait_for()
-    page.locator(
-        {"t": "tbody th", "m": "figure, article, img", "d": "section.focus h2"}[view[0]]
-    ).first.wait_for()
-    assert page.evaluate(CUT, ".sub-bar *:is(button, input, select, span)") == []
-    assert page.evaluate(CUT, "tbody th, section.focus h2") == []
-    rows = page.locator("tbody th").all()
-    assert all(row.bounding_box()["height"] < 4 * 20 for row in rows)
-
-
 @pytest.fixture
 def phone(sweep, watch):
     watched = watch(sweep, has_touch=True)

@@ -107,6 +107,15 @@ BROKEN = """() => {
   return found;
 }"""
 
+CUT = """() => [...document.querySelectorAll(
+    ".sub-bar :is(button, input, select, span), tbody th, section.focus h2")]
+  .filter(element => element.checkVisibility() && !element.closest(".switch"))  // chips in a row scroll
+  .filter(element => { const { left, right, height } = element.getBoundingClientRect();
+    return left < 0 || right > innerWidth || element.scrollWidth > element.clientWidth + 1
+      || (height >= 80 && element.matches("tbody th")) })
+  .map(element => element.textContent || element.getAttribute("aria-label"))"""
+"""Controls and names of runs and tensors that are cut, or take four lines of a table and more."""
+
 PICTURES = """() => {
   const tables = "table, [role=grid], [role=treegrid], [aria-label*='as a table']";
   return [...document.querySelectorAll("main canvas, main [role=img], main svg:not([aria-hidden=true] *)")]
@@ -171,18 +180,21 @@ def shown(watched, name):
 def test_on_a_phone_nothing_is_beyond_the_screen_and_axe_finds_nothing(server, watch, axe):
     watched = watch(server)
     sized(watched, 390, 844)
-    beyond, broken, colliding, moved = {}, {}, {}, {}
+    beyond, broken, colliding, cut, moved = {}, {}, {}, {}, {}
     for name in VIEWS:
         page, moved[name] = shown(watched, name)
         beyond[name] = page.evaluate(BEYOND)
         assert page.evaluate(HEADER) <= 1, "the header has one row"
         colliding[name] = page.evaluate(COLLIDING)
         broken[name] = page.evaluate(BROKEN)
+        if name in ("text", "pictures", "distributions"):
+            cut[name] = page.evaluate(CUT)
         if name in PHONE:
             axe(page, name, dark=False)
     assert {name: found for name, found in beyond.items() if found} == {}
     assert {name: found for name, found in broken.items() if found} == {}
     assert {name: found for name, found in colliding.items() if found} == {}
+    assert cut == {"text": [], "pictures": [], "distributions": []}
     assert {name: moved[name] for name in STEADY if moved[name] >= MOST_SHIFT} == {}
 
 
