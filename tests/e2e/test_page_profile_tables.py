@@ -265,18 +265,22 @@ def test_hostile_names_stay_text(tmp_path, serve, watch):
     memory = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": 12,
               "s": "t", "args": {**level, "Bytes": 64}}  # fmt: skip
     operator = {"ph": "X", "cat": "cpu_op", "name": HOSTILE, "pid": 1, "tid": 1, "ts": 10, "dur": 50}
+    process = {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": HOSTILE}}
     (tmp_path / "log").mkdir()
     for name in ("<b>1.json.gz", "<b>2.json.gz"):
-        trace = json.dumps({"schemaVersion": 1, "traceEvents": [operator, kernel, memory]}).encode()
+        trace = json.dumps({"schemaVersion": 1, "traceEvents": [operator, kernel, memory, process]}).encode()
         (tmp_path / "log" / name).write_bytes(gzip.compress(trace))
     page = watch(serve(tmp_path / "log", "--no-cache"))
     for show, role, name in (
         ("kernels", "grid", "Kernels"), ("memory", "grid", "Largest allocations"),
         ("operations&tree=op&opt=max_depth:10000", "treegrid", "Operations"), ("diff", "grid", "Differences"),
-        ("history", "grid", "Times over training"),
+        ("history", "grid", "Times over training"), ("timeline&ev=0", "complementary", "Selected event"),
     ):  # fmt: skip
         page.open(f"#/profile?show={show}")
         page.get_by_role(role, name=name).get_by_text(HOSTILE).first.wait_for()
+        assert page.locator("img").count() == 0
+    page.get_by_role("button", name="Summary").click()
+    page.get_by_role("button", name=HOSTILE).first.wait_for()
     assert page.locator("img").count() == 0
 
 
