@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable
+from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
 from stepscope.names.settings import flatten
@@ -25,6 +26,8 @@ TOKEN = re.compile(
     re.ASCII,
 )
 BY_NAME = ("archived", "run", "name")
+BOUNDS: dict[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+"""Operators that ask for the side of a bound, of numbers and of columns of them."""
 FACTS: dict[str, Callable[[RunSummary], Any]] = {
     "run": lambda run: run.name,
     "name": lambda run: run.name if run.title is None else [run.name, run.title],
@@ -196,12 +199,7 @@ def compared(value: Any, operator: str, bound: float) -> bool:
     """Return whether a number lies on the side of a bound that an operator names."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return False
-    number = number_of(value)
-    if operator == ">":
-        return number > bound
-    if operator == ">=":
-        return number >= bound
-    return number < bound if operator == "<" else number <= bound
+    return bool(BOUNDS[operator](number_of(value), bound))
 
 
 def unquote(text: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from stepscope.analyze.curves import average_precision, meaningful
 from stepscope.errors import EventFileError
+from stepscope.events.kinds.pr_curve import ROWS
 from stepscope.serve.records.ask import AttemptRecords, Step, Tag, attempts_of, history, thinned
 from stepscope.serve.reply import Refusal
 from stepscope.serve.routes import get
@@ -60,9 +61,6 @@ class CurveAnswer(msgspec.Struct, frozen=True):
     recall: list[float]
     area: float | None
     """Average precision."""
-
-
-ROWS = ("true_positives", "false_positives", "true_negatives", "false_negatives", "precision", "recall")
 
 
 class CurveAnswers:

@@ -16,6 +16,7 @@ from stepscope.errors import EventFileError, MissingPackageError
 from stepscope.events.kinds.text import TABLE_SUFFIX
 from stepscope.lru import Lru
 from stepscope.serve.questions.query import (
+    BOUNDS,
     CHOICE,
     choice_test,
     config_text,
@@ -197,11 +198,8 @@ class Column:
         ``=`` and ``!=`` ask for whole values, as of runs; ``:`` finds a word in a text. Commas separate
         choices.
         """
-        if operator in ("<", "<=", ">", ">="):
-            bound, numbers = number_of(words), self.numbers
-            if operator in ("<", "<="):
-                return numbers < bound if operator == "<" else numbers <= bound
-            return numbers > bound if operator == ">" else numbers >= bound
+        if operator in BOUNDS:
+            return np.asarray(BOUNDS[operator](self.numbers, number_of(words)))
         choices = CHOICE.findall(words)
         if operator == ":" and self.is_text:
             return self.holds_any([unquote(choice) for choice in choices])
