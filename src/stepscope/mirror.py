@@ -28,7 +28,7 @@ from stepscope.errors import LogDirectoryError
 from stepscope.events.pieces import Piece, covering, parse_piece
 from stepscope.events.telemetry import FOLDER, parse_name
 from stepscope.events.writer import EVENTS, INDEX, is_compacted, is_own_name
-from stepscope.files import cache_home, inside, prune_files, replacing, write_whole
+from stepscope.files import cache_home, inside, json_object, prune_files, replacing, write_whole
 from stepscope.remote import AT_ONCE, Remote
 from stepscope.urls import is_url, local_path, scheme, shown, without_secrets
 
@@ -38,7 +38,7 @@ OVERLAP_BYTES = 64
 """Bytes that are read again when a file has grown, to check that it is still the same file."""
 PATIENCE_SECS = 2.5
 """After this long, a listing without checkpoints races the one of everything."""
-FACTS = ".copied.json"
+FACTS, FACTS_BYTES = ".copied.json", 64 << 20
 EMBEDDING_FILES = ("projector_config.pbtxt", "tensors.tsv", "metadata.tsv", "sprite.png")
 """Files of TensorBoard's projector, by the names that Stepscope and torch give them."""
 TAGS = (
@@ -267,7 +267,7 @@ class Mirror:
         self._fetched: dict[str, str] = {}
         self._fetching = threading.Lock()
         self._walks = self._looked = False
-        self._tags: dict[str, str] = _read_tags(self.folder.parent / FACTS)
+        self._tags: dict[str, str] = json_object(self.folder.parent / FACTS, FACTS_BYTES) or {}
         self._update()
 
     def update(self) -> None:
@@ -673,14 +673,6 @@ def _in_thread(call: Callable[[], T]) -> Future[T]:
 
     threading.Thread(target=work, name="stepscope-list", daemon=True).start()
     return future
-
-
-def _read_tags(path: Path) -> dict[str, str]:
-    try:
-        tags = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return tags if isinstance(tags, dict) else {}
 
 
 def _write_tags(path: Path, tags: dict[str, str]) -> None:

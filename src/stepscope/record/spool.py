@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 
 from stepscope.errors import UsageError
-from stepscope.files import write_whole
+from stepscope.files import json_object, write_whole
 from stepscope.text import is_secret
 from stepscope.urls import shown
 
@@ -39,6 +39,8 @@ FILES_IN_BOUND = 8
 FREE_BYTES, FREE_SHARE = 1 << 30, 0.05
 """Space left free on the disk for others, above all for checkpoints: the smaller of the two."""
 MEASURE_SECS = 2.0
+FACTS_BYTES = 64 << 20
+"""Of a file about a spool that is read."""
 _number = itertools.count()
 
 
@@ -196,12 +198,12 @@ class SpoolEntry:
     @classmethod
     def load(cls, path: Path) -> SpoolEntry | None:
         """Return the spool in a folder, None if there is none."""
-        facts = _read(path / ENTRY)
+        facts = json_object(path / ENTRY, FACTS_BYTES)
         if facts is None or not isinstance(facts.get("url"), str):
             return None
         options = facts.get("options")
         entry = cls(path, facts["url"], options if isinstance(options, dict) else {})
-        sent = _read(path / SENT) or {}
+        sent = json_object(path / SENT, FACTS_BYTES) or {}
         with suppress(LookupError, msgspec.ValidationError):  # damaged: all of it is sent again
             pending = sent["pending"]
             entry.files = msgspec.convert(sent["files"], dict[str, SentFile])
@@ -282,11 +284,3 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _replace(path: Path, content: Any) -> None:
     write_whole(path, json.dumps(content).encode())
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
