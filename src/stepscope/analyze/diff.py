@@ -39,9 +39,6 @@ from stepscope.trace.model import Kind, Trace
 
 Floats = npt.NDArray[np.float64]
 
-BLOCKS = 20
-"""Most stretches of a run's steps, each of which is one observation."""
-
 SAME_OF_STEP = 0.001
 """Share of the step below which a difference does not count."""
 
@@ -90,22 +87,6 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedSteps:
-    """How long steps took that a run recorded, apart from its profiles."""
-
-    steps: int
-    blocks_ns: Floats
-    """Mean of each of up to :data:`BLOCKS` stretches of them: neighbouring steps are not independent."""
-    side: DiffSide
-
-
-def recorded_steps(ns: Floats) -> RecordedSteps:
-    """Return steps by their durations, in their order."""
-    blocks = np.array([block.mean() for block in np.array_split(ns, min(BLOCKS, len(ns)))])
-    return RecordedSteps(len(ns), blocks, side_of(ns))
-
-
-@dataclass(frozen=True, slots=True)
 class Diff:
     """Two profiles side by side; each list has the largest difference first."""
 
@@ -123,8 +104,6 @@ class Diff:
     notes: tuple[str, ...]
     steps_ns: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
     """Duration of every step of A and of B, in their order."""
-    recorded: Change | None = None
-    """The step by the times that both runs recorded, which is the verdict; the profiles then say why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +121,12 @@ class StepTable:
     calls: Floats
 
 
-def diff(a: Trace, b: Trace, *, recorded: tuple[RecordedSteps, RecordedSteps] | None = None) -> Diff:
+def diff(a: Trace, b: Trace) -> Diff:
     """Compare two profiles; rows of only one are ``added`` or ``removed``.
 
     Args:
         a: Before.
         b: After.
-        recorded: The steps that the runs of both recorded, if they did.
     """
     resolution = max(a.resolution_ns, b.resolution_ns)
     sides = [_Profile(trace) for trace in (a, b)]
@@ -165,25 +143,13 @@ def diff(a: Trace, b: Trace, *, recorded: tuple[RecordedSteps, RecordedSteps] | 
         operators=compare(_operator_table),
         launched=compare(_launched_table),
         scopes=compare(_scope_table),
-        notes=tuple(_notes(sides, recorded)),
+        notes=tuple(_notes(sides)),
         steps_ns=(tuple(steps[0].tolist()), tuple(steps[1].tolist())),
-        recorded=None if recorded is None else _verdict_of(*recorded),
     )
 
 
-def _verdict_of(a: RecordedSteps, b: RecordedSteps) -> Change:
-    least = SAME_OF_STEP * max(a.side.mean_ns, b.side.mean_ns)
-    return change("step", a.side, b.side, rank_test(a.blocks_ns, b.blocks_ns), least_ns=least)
-
-
-def _notes(sides: Sequence[_Profile], recorded: tuple[RecordedSteps, RecordedSteps] | None) -> Iterator[str]:
-    """Yield the basis of the verdict, and the obstacles to telling the sides apart."""
-    if recorded is not None:
-        yield (
-            f"the verdict is that of {recorded[0].steps:,} and {recorded[1].steps:,} steps that the runs "
-            "recorded; the profiled steps say what differs"
-        )
-        return
+def _notes(sides: Sequence[_Profile]) -> Iterator[str]:
+    """Yield the obstacles to telling the sides apart."""
     counts = []
     for name, side in zip("AB", sides, strict=True):
         marked = len(side.trace.steps)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.analyze.judgement import Curve, Judgement, judge
 from stepscope.names.roles import meaning_of
 
 if TYPE_CHECKING:
-    from stepscope.analyze.diff import RecordedSteps
     from stepscope.store import Log, StoredRun
     from stepscope.store.series import Series
 
@@ -115,41 +116,46 @@ def timed_of(run: StoredRun) -> Iterator[Timed]:
 
 def recorded_beside(
     log: Log | None, paths: tuple[str, str], captured: tuple[Sequence[int], Sequence[int]]
-) -> tuple[RecordedSteps, RecordedSteps] | None:
-    """Return how long the steps took that the runs of two profiles recorded; None unless both did.
+) -> Judgement | None:
+    """Return the verdict on the steps that the runs of two profiles recorded; None unless both did.
 
-    Of two runs the steps count that both recorded. Of two profiles of one run each has the steps up to the
-    middle between them, and as many on its other side. Captured steps are left out: the profiler made them
-    longer.
+    Two runs are judged as every comparison judges them. Of two profiles of one run each has the steps up to
+    the middle between them, and as many on its other side, without those that the profiler made longer.
 
     Args:
         log: The log directory.
         paths: Of the profiles, from it.
         captured: Numbers of the steps in each.
     """
-    from stepscope.analyze.diff import recorded_steps
-
     runs = [_run_of(log, path) for path in paths]
     if None in runs or paths[0] == paths[1]:
         return None
     timed = [steps for run in runs if run is not None for steps in [_steps_of(run)] if steps is not None]
     if len(timed) < len(runs):
         return None
-    every, sides = timed[0].step, []
-    if runs[0] is runs[1]:
-        if not captured[0] or not captured[1]:
-            return None
-        at = [float(np.mean(numbers)) for numbers in captured]
-        middle, reach = sum(at) / 2, abs(at[0] - at[1]) / 2
-        near = [(every > at - reach) & (every < at + reach) & (every != middle) for at in at]
-    else:
-        near = [np.isin(one.step, other.step) for one, other in (timed, timed[::-1])]
-    for one, beside, numbers in zip(timed, near, captured, strict=True):
-        ms = one.ms[beside & ~np.isin(one.step, numbers)]
-        if len(ms) < 2:
-            return None
-        sides.append(recorded_steps(1e6 * ms))
-    return sides[0], sides[1]
+    if runs[0] is not runs[1]:
+        return step_times_judged(*([Curve(one.step, one.ms)] for one in timed))
+    if not captured[0] or not captured[1]:
+        return None
+    step, ms = timed[0].step, timed[0].ms
+    places = [float(np.mean(numbers)) for numbers in captured]
+    middle, reach = sum(places) / 2, abs(places[0] - places[1]) / 2
+    free = (step != middle) & ~np.isin(step, [*captured[0], *captured[1]])
+    beside = [np.flatnonzero((abs(step - at) < reach) & free) for at in places]
+    count = min(map(len, beside))
+    if count < 2:
+        return None
+    sides = [[Curve(np.arange(count), ms[rows[:count]])] for rows in beside]
+    ends = [f"{step[rows[count // 2]]:,}\N{EN DASH}{step[rows[count - 1]]:,}" for rows in beside]
+    judged = step_times_judged(*sides)
+    return judged and replace(
+        judged, window=f"mean of steps {ends[0]} and {ends[1]}", why=judged.why.partition(";")[0]
+    )
+
+
+def step_times_judged(a: Sequence[Curve], b: Sequence[Curve]) -> Judgement | None:
+    """Return the verdict on how long steps, or stages of them, take."""
+    return judge(a, b, lower=True, times=True, disturbed=True)
 
 
 def _steps_of(run: StoredRun) -> Timed | None:

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { DiffRow } from "../server/api";
-import { beyondChance, fallsOf, saidOf, swarm } from "./waterfall";
+import { beyondChance, changeOfStep, fallsOf, saidOf, swarm } from "./waterfall";
 
 const G = "\u00a0";
 const side = (mean_ns: number) => ({
@@ -30,8 +30,8 @@ const row = (
   high_ns: null,
   explains_ratio: null,
 });
-const words = (...given: Parameters<typeof saidOf>): string => {
-  const { before, stressed, after } = saidOf(...given);
+const words = (step: DiffRow, lead: DiffRow | null, one = true): string => {
+  const { before, stressed, after } = saidOf(changeOfStep({ step, recorded: null }, one), lead);
   return before + stressed + after;
 };
 
@@ -77,10 +77,14 @@ describe("the sentence of a comparison", () => {
   });
   it("claims nothing that the steps do not show", () => {
     expect(words(row("step", 41e6, 29e6, "unclear"), null)).toBe(
-      `B's mean step is 12.0${G}ms shorter, and chance may explain it`,
+      `B's mean step is 12.0${G}ms shorter: chance may explain it`,
     );
     expect(words(row("step", 29e6, 41e6, "unclear", null), null)).toBe(
-      `B's mean step is 12.0${G}ms longer, and one step does not show how they vary`,
+      `B's mean step is 12.0${G}ms longer: one step does not show how they vary`,
+    );
+    expect(words(slower, null, false)).toBe(`In these profiles B is 12.0${G}ms a step slower`);
+    expect(words(row("step", 41e6, 29e6, "unclear"), null, false)).toBe(
+      `B's mean step is 12.0${G}ms shorter: chance may explain it`,
     );
     expect(words(row("step", 1e6, 1e6, "unclear"), null)).toBe("The mean steps of A and B are the same");
     expect(words(row("step", 100e6, 101e6, "same"), null)).toBe("The steps of A and B take the same time");

@@ -1,5 +1,5 @@
 /** How the mean step of A becomes that of B, part by part, and what is said of it in one sentence. */
-import type { DiffRow } from "../server/api";
+import type { DiffAnswer, DiffRow, Verdict } from "../server/api";
 import { percent } from "../format/number";
 import { nsText } from "../format/units";
 import { PARTS } from "./questions";
@@ -65,13 +65,57 @@ export interface Said {
   tone: "" | "ok" | "bad";
 }
 
+/** How the step changed, and how sure that is. */
+export interface Change extends Pick<DiffRow, "verdict" | "difference_ns"> {
+  /** The verdict as people read it. */
+  word: string;
+  why: string;
+  /** It is of the profiled steps alone, and of no run. */
+  alone: boolean;
+}
+
+/** What the verdict of each comparison of recorded times is of a step. */
+const OF_RECORDED: Partial<Record<Verdict, string>> = { better: "faster", worse: "slower", same: "same" };
+
+/** How the step changed: by the times that both runs recorded, if they did.
+ *
+ * @param one: Whether both sides are of one profile, so that its steps can be told apart.
+ */
+export function changeOfStep(
+  { recorded, step }: Pick<DiffAnswer, "recorded" | "step">,
+  one: boolean,
+): Change {
+  if (recorded) {
+    const verdict = OF_RECORDED[recorded.verdict] ?? "unclear";
+    const word = verdict === "unclear" ? recorded.word : verdict;
+    return {
+      verdict,
+      difference_ns: 1e6 * (recorded.difference ?? 0),
+      word,
+      why: recorded.why,
+      alone: false,
+    };
+  }
+  const why =
+    step.verdict !== "unclear"
+      ? ""
+      : step.p_value === null
+        ? "one step does not show how they vary"
+        : "chance may explain it";
+  return { ...step, word: one ? step.verdict : "not judged", why, alone: !one };
+}
+
 /** What is said of a comparison first: only what its steps show.
  *
- * @param step: The step by what tells most of it.
+ * @param step: By what tells most of it.
  * @param lead: The part that changed most beyond chance; null: none did.
  * @param profiled: The step whose parts explain it.
  */
-export function saidOf(step: DiffRow, lead: DiffRow | null, profiled: DiffRow = step): Said {
+export function saidOf(
+  step: Change,
+  lead: DiffRow | null,
+  profiled: Pick<DiffRow, "difference_ns"> = step,
+): Said {
   const size = nsText(Math.abs(step.difference_ns));
   const said = (before: string, stressed = "", after = "", tone: Said["tone"] = ""): Said => ({
     before,
@@ -83,20 +127,21 @@ export function saidOf(step: DiffRow, lead: DiffRow | null, profiled: DiffRow = 
   if (!REAL.has(step.verdict)) {
     if (step.difference_ns === 0) return said("The mean steps of A and B are the same");
     const way = step.difference_ns > 0 ? "longer" : "shorter";
-    const why = step.p_value === null ? "one step does not show how they vary" : "chance may explain it";
-    return said(`B's mean step is ${size} ${way}, and ${why}`);
+    return said(
+      `B's mean step is ${size} ${way}: ${step.word === "unclear" || step.alone ? step.why : step.word}`,
+    );
   }
   const slower = step.difference_ns > 0;
   return said(
-    "B is ",
+    step.alone ? "In these profiles B is " : "B is ",
     `${size} a step ${slower ? "slower" : "faster"}`,
     Math.sign(profiled.difference_ns) === Math.sign(step.difference_ns) ? because(profiled, lead) : "",
-    slower ? "bad" : "ok",
+    step.alone ? "" : slower ? "bad" : "ok",
   );
 }
 
 /** A part that went the way of the step is a share of it; one that went farther is not. */
-function because(step: DiffRow, lead: DiffRow | null): string {
+function because(step: Pick<DiffRow, "difference_ns">, lead: DiffRow | null): string {
   if (!lead || Math.sign(lead.difference_ns) !== Math.sign(step.difference_ns)) return "";
   const [share, name] = [lead.difference_ns / step.difference_ns, SPOKEN[lead.name] ?? lead.name];
   return share <= 1 ? `, and ${percent(share, 0)} of it is ${name}` : `, mostly in ${name}`;

@@ -42,15 +42,15 @@ def compare(
         numbers = before.steps.number.tolist(), after.steps.number.tolist()
         whole = not steps_a and not steps_b
         recorded = recorded_beside(log, (a.path, b.path), numbers) if whole else None
-        change = diff(before, after, recorded=recorded)
+        change = diff(before, after)
     return DiffAnswer(
         a=side_of(a.path, before, steps_a, change.steps_ns[0]),
         b=side_of(b.path, after, steps_b, change.steps_ns[1]),
         step=row_of(change.step, None),
-        recorded=None if change.recorded is None else row_of(change.recorded, None),
+        recorded=recorded,
         tables=list(tables_of(change)),
         on_device=bool(len(before.device_work()) or len(after.device_work())),
-        notes=list(change.notes),
+        notes=[] if recorded else list(change.notes),
         command=command("diff", a.path, b.path, steps_a=steps_a, steps_b=steps_b),
     )
 

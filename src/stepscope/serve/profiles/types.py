@@ -14,6 +14,7 @@ from stepscope.analyze.advise import Finding
 from stepscope.analyze.breakdown import StepBreakdown
 from stepscope.analyze.diff import Change
 from stepscope.analyze.history import HistoryLine
+from stepscope.analyze.judgement import Judgement
 from stepscope.analyze.kernel_details import KernelDetail, Launch, Rate
 from stepscope.analyze.memory import DeviceMemory, PeakHolder
 from stepscope.analyze.peaks import PeakRates
@@ -470,8 +471,8 @@ class DiffAnswer(msgspec.Struct, frozen=True):
     b: DiffProfile
     step: DiffRow
     """By the profiled steps, whose parts explain it."""
-    recorded: DiffRow | None
-    """By the steps that the runs of both recorded, which is the verdict; None if they did not."""
+    recorded: Judgement | None
+    """By the steps that the runs of both recorded, in ms, which is the verdict; None if they did not."""
     tables: list[DiffTable]
     """Those that have any row."""
     on_device: bool

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from msgspec import Meta
 
-from stepscope.analyze.judgement import Curve, Judgement, judge
+from stepscope.analyze.judgement import Curve, Judgement
 from stepscope.errors import UsageError
 from stepscope.names.settings import flatten
 from stepscope.serve.compare import Compared, compared, configured, leads
@@ -19,7 +19,7 @@ from stepscope.serve.questions.desk import Desk
 from stepscope.serve.questions.query import config_text
 from stepscope.serve.questions.runs import reported
 from stepscope.serve.questions.sweep import SweepRequest, sweep_of
-from stepscope.serve.run_series import TIMED, timed_of
+from stepscope.serve.run_series import TIMED, step_times_judged, timed_of
 from stepscope.serve.values import runs_found
 from stepscope.text import counted, number, share
 
@@ -151,7 +151,7 @@ def _times(sides: Sequence[Sequence[StoredRun]]) -> tuple[list[str], Table]:
     rows: list[tuple[Cell, ...]] = []
     lines: list[str] = []
     for name, of_a in curves[0].items():
-        one = judge(of_a, curves[1].get(name, []), lower=True, times=True, disturbed=True)
+        one = step_times_judged(of_a, curves[1].get(name, []))
         if one is None:
             continue
         verdict = _verdict(one, "B is faster", "B is slower")

@@ -23,7 +23,7 @@ from stepscope.serve.questions.declare import question
 from stepscope.serve.questions.desk import Desk
 from stepscope.serve.run_series import Timed, recorded_beside, timed_of
 from stepscope.store.lines import LineWindow, growth, spent_s, windows_of_run
-from stepscope.text import counted, share, size, time
+from stepscope.text import counted, number, share, size, time
 
 if TYPE_CHECKING:
     from stepscope.serve.profiles.open_profiles import OpenProfile
@@ -347,14 +347,23 @@ def _differing(desk: Desk, a: OpenProfile, b: OpenProfile, by: str, limit: int) 
 
     numbers = a.trace.steps.number.tolist(), b.trace.steps.number.tolist()
     log = None if desk.profile_file else desk.log
-    compared = diff(a.trace, b.trace, recorded=recorded_beside(log, (a.path, b.path), numbers))
-    step = compared.recorded or compared.step
+    compared = diff(a.trace, b.trace)
+    recorded = recorded_beside(log, (a.path, b.path), numbers)
     lines = [f"A is {a.path}, B is {b.path}"]
-    if step.a is not None and step.b is not None:
-        sure = "" if step.p_value is None else f", p = {step.p_value:.2g}"
+    step = compared.step
+    if recorded is not None and recorded.a.mean is not None and recorded.b.mean is not None:
+        told = f"{recorded.word}, {recorded.why} ({recorded.window})"
+        lines.append(
+            f"a step takes {number(recorded.a.mean)} ms in A and {number(recorded.b.mean)} ms in B: {told}; "
+            "the profiled steps say what differs"
+        )
+    elif step.a is not None and step.b is not None:
         a_ms, b_ms = step.a.mean_ns / 1e6, step.b.mean_ns / 1e6
-        lines.append(f"a step takes {a_ms:.4g} ms in A and {b_ms:.4g} ms in B: {step.verdict}{sure}")
-    lines += compared.notes
+        lines.append(
+            f"a profiled step takes {a_ms:.4g} ms in A and {b_ms:.4g} ms in B; profiled steps alone cannot "
+            "tell whether the runs differ"
+        )
+        lines += compared.notes
     changes = [change for change in getattr(compared, by) if change.difference_ns]
     rows = tuple(
         (
