@@ -182,12 +182,6 @@ def test_without_costs_it_is_coloured_by_what_there_is_and_never_hatched_all_ove
     assert page.locator(".box.hatched").count() == 0
 
 
-def test_where_no_graph_was_recorded_it_says_how(tmp_path, serve, watch):
-    with ss.Run(tmp_path / "log" / "a") as run:
-        run.scalar("loss", 1.0)
-    watch(serve(tmp_path / "log")).open("#/graph").get_by_text("No graph yet").wait_for()
-
-
 @pytest.mark.slow
 def test_axe_finds_nothing(opened, axe):
     page = opened("#/graph")

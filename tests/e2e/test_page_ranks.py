@@ -136,12 +136,6 @@ def test_where_ranks_agree_nobody_is_blamed(opened):
     page.get_by_text("No rank stands apart in memory").wait_for()
 
 
-def test_a_run_of_one_rank_says_what_to_do(tmp_path, serve, watch):
-    write_series(tmp_path / "log" / "a", {"loss": [1.0]}, start=START)
-    page = watch(serve(tmp_path / "log")).open("#/ranks")
-    page.get_by_text("No run here has more than one rank").wait_for()
-
-
 def test_the_table_of_ranks_is_saved_with_all_that_is_known(opened, files):
     page = opened().page
     panel = page.get_by_role("region", name="Table of ranks")

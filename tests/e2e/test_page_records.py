@@ -149,6 +149,8 @@ def test_only_the_config_that_differs_is_listed(opened):
         ("distributions", "No histogram yet"),
         ("media", "No image, audio or video yet"),
         ("text", "No text or table yet"),
+        ("graph", "No graph yet"),
+        ("ranks", "No run here has more than one rank"),
     ],
 )
 def test_where_nothing_was_recorded_it_says_how(tmp_path, serve, watch, page_name, words):
