@@ -111,7 +111,7 @@ _TABLE: list[tuple[str, str]] = [
     (r"(?:.*/)?(?:grad(?:ient)?s?_norm_clipped|clipped_grad(?:ient)?s?_norm)", "clipped_norm"),
     (r"gradients/(?:global/)?(?:clipped_ratio|clip_fraction)", "clipped"),
     (r"gradients/(?:global/)?(?:nonfinite(?:_count)?|non_finite)", "gradient_nonfinite"),
-    (r"(?:.*/)?(?:loss[_ -]scale|grad_scale|scaler/scale|amp_scale)", "loss_scale"),
+    (r"(?:.*/)?(?:loss[_ -]scale|(?:grad|scaler|amp)[_/]scale)", "loss_scale"),
     (r"(?:gradients|amp)/(?:.*/)?skipped(?:_steps)?", "skipped"),
     (r"gradients/(?P<layer>.+)/(?:nonfinite(?:_count)?|non_finite)", "gradient_nonfinite"),
     (r"gradients/(?P<layer>.+)/(?:l2_)?(?:norm|rms)", "layer_gradient"),
@@ -175,6 +175,7 @@ _TABLE: list[tuple[str, str]] = [
     (r"optimizer/left_out/(?P<layer>.+)", "left_out"),
     (r"(?:.*/)?(?:policy_|action_)?entropy", "entropy"),
     (rf"(?:.*[/_])?{_OUTPUT}[/_](?:std|stddev|var|variance|spread)(?:_mean)?", "spread"),
+    (r"(?:.*[/_])?(?:codebook|vq|quanti[sz]er)[/_](?:perplexity|usage|utili[sz]ation)", "spread"),
     (rf"(?:.*[/_])?(?:{_DISTANCE}_{_STRANGERS}|{_STRANGERS}_{_DISTANCE})", "spread"),
     (rf"(?:.*/)?(?:{_OF_EPISODES}_)*(?:rew|rewards?|returns?)(?:_mean|_avg)?", "reward"),
     (r"(?:.*/)?(?:q|v|qf?\d?|values?)_(?:values?_)?(?:mean|avg|max|values?|estimates?)", "value_estimate"),
@@ -229,10 +230,13 @@ _BETWEEN = re.compile(r"[_\- ]")
 _PART = re.compile(r"loss|\bnll\b|perplexity|\bppl\b", re.IGNORECASE)
 _TERM = re.compile(r"(?:.*[/_])?(?:kld?|jsd?|divergence|penalty|recon\w*|reg\w*)(?:[/_].*)?", re.IGNORECASE)
 """Terms of a loss, of which one may grow while their sum falls."""
-_DIVERGENCE = re.compile(
-    r"(?:.*[/_])?(?:kld?|divergence)(?:[/_](?:div(?:ergence)?|mean|avg|total))?", re.IGNORECASE
+_NAMED_TERM = re.compile(
+    r"(?:.*[/_])?(?:kld?|divergence)(?:[/_](?:div(?:ergence)?|mean|avg|total))?|recon(?:struction)?",
+    re.IGNORECASE,
 )
-"""The term of a variational model, which many record without the word loss."""
+"""Terms of a variational model or of one with a code book, which many record without the word loss."""
+_OF_TERM = re.compile(r"(?:.*[/_])?(?:kld?|codebook|vq|commit(?:ment)?)/[^/]*loss", re.IGNORECASE)
+"""Losses in the group of a term: that term, and not the whole."""
 
 
 @lru_cache(maxsize=1 << 15)
@@ -246,7 +250,8 @@ def meaning_of(tag: str) -> Meaning | None:
             layer = match.groupdict().get("layer")
             return Meaning(role, split_of(tag), layer, scale_of(tag, role))
     whole = without_split(tag)
-    if _LOSS.fullmatch(_BETWEEN.sub("_", whole)) or (whole != tag and _WHOLE_ALONE.fullmatch(whole)):
+    is_loss = _LOSS.fullmatch(_BETWEEN.sub("_", whole)) and not _OF_TERM.fullmatch(whole)
+    if is_loss or (whole != tag and _WHOLE_ALONE.fullmatch(whole)):
         return Meaning("loss", split_of(tag))
     if _LIKELIHOOD.fullmatch(_BETWEEN.sub("_", whole)):
         return Meaning("loss", split_of(tag), scale=-1.0)
@@ -263,7 +268,7 @@ def meaning_of(tag: str) -> Meaning | None:
         return Meaning("loss", split)
     if split is None and kind == "loss" and _TERM.fullmatch(whole) is None:
         return Meaning("metric")  # an error, of data that the name does not tell
-    if split in ("train", None) and _DIVERGENCE.fullmatch(whole) and not tag.startswith(MEASURED):
+    if split in ("train", None) and _NAMED_TERM.fullmatch(whole) and not tag.startswith(MEASURED):
         return Meaning("part_loss", split)
     path, _, end = tag.replace(".", "/").rpartition("/")
     named = (
