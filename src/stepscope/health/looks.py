@@ -573,6 +573,8 @@ class Row(Rule):
     """Whether a finding keeps the step since which it held at first: later looks know less of it."""
     again: ClassVar[bool] = False
     """Whether it tells only what it sees at two looks that follow each other."""
+    withdraws: ClassVar[bool] = False
+    """Whether it says that something does not happen: once it has, its finding is for information."""
     looks_often: ClassVar[bool] = True
     """Whether it looks at certain numbers of points, and not only from the first urgent one on."""
 
@@ -634,7 +636,11 @@ class Row(Rule):
         if seen is None:
             self._before.pop(known.stream, None)
             if self.holding.pop(known.stream, None) is not None:
-                self.close(known.at, about=self._about.pop(known.stream))
+                about = self._about.pop(known.stream)
+                place = self._open.get((known.stream, about))
+                self.close(known.at, about=about)
+                if self.withdraws and place is not None:
+                    self._put(place, replace(self.found[place], severity="info"))
             return
         if self.again and self._before.setdefault(known.stream, known.facts.count) == known.facts.count:
             return
@@ -918,10 +924,16 @@ def since_when(facts: Facts, bad: Callable[[Floats], NDArray[np.bool_]]) -> int:
 
 
 def course(before: float, after: float) -> str:
-    """Return how a value went from one to another, as the two are printed."""
+    """Return how a level, a median or a mean, went from one to another, as the two are printed."""
     if number(before) == number(after):
-        return f"stayed at {number(after)}"
-    return f"{'fell' if after < before else 'rose'} from {number(before)} to {number(after)}"
+        return f"stayed at about {number(after)}"
+    return f"{'fell' if after < before else 'rose'} from about {number(before)} to about {number(after)}"
+
+
+def now(facts: Facts) -> str:
+    """Return where a series is: its newest value, or about its level if that is another one."""
+    last, level = number(facts.last), number(facts.level)
+    return last if last == level else f"about {level}"
 
 
 def means_between(facts: Facts, edges: NDArray[np.int64]) -> Floats:

@@ -20,6 +20,7 @@ from stepscope.health.looks import (
     improves,
     levels,
     medians_of_three,
+    now,
     since_when,
 )
 from stepscope.health.noise import Floats, curve_noise, rise_chance
@@ -91,8 +92,8 @@ class DiscriminatorWon(FellToNothing):
             rose = len(later) and (later > self.limits["lost"] * facts.beginning).all()
             if facts.least[0] >= 0 and rose:
                 text = (
-                    f"it fell from {number(own.first)} to {number(own.level)}, and {other.stream.tag} rose "
-                    f"from {number(facts.first)} to {number(facts.level)}: one network has won"
+                    f"it fell from {number(own.first)} to {now(own)}, and {other.stream.tag} rose "
+                    f"from {number(facts.first)} to {now(facts)}: one network has won"
                 )
                 return text, {"first": own.first, "level": own.level, "other": facts.level}
         return None
@@ -137,8 +138,8 @@ class PosteriorCollapse(FellToNothing):
         own, training = known.facts, run.training_loss(known.stream.run)
         assert training is not None
         text = (
-            f"the divergence is {number(own.level)}, its largest was {number(own.most[0])}, and the loss is "
-            f"{number(training.facts.level)}: the latents carry no information"
+            f"the divergence is {now(own)}, its largest was {number(own.most[0])}, and the loss is "
+            f"{now(training.facts)}: the latents carry no information"
         )
         return text, {"level": own.level, "largest": own.most[0], "loss": training.facts.level}
 
@@ -147,7 +148,7 @@ class OutputsCollapsed(FellToNothing):
     """Compares how far the outputs of a model are apart with how far they were when it began.
 
     Formula: a spread or distance of embeddings or outputs is below fell * its first value in all of the
-        second half of the run
+        second half of the run, or the perplexity of a code book below 1 + fell
     Fires: once it has held for as long as the run before it
     Chance: none from noise: a factor of fell for half of the run
     Source: Chen & He 2021, arXiv 2011.10566 (the spread of a collapsed embedding is 0); the factor: ours
@@ -168,11 +169,16 @@ class OutputsCollapsed(FellToNothing):
     )
 
     def ceiling(self, known: Known, run: RunFacts) -> float | None:
-        return None if known.facts.least[0] < 0 else self.limits["fell"] * known.facts.first
+        if known.facts.least[0] < 0:
+            return None
+        least = 1 + self.limits["fell"] if _PERPLEXITY.search(known.stream.tag) else 0.0
+        return float(max(self.limits["fell"] * known.facts.first, least))
 
     def told(self, known: Known, run: RunFacts) -> tuple[str, dict[str, float]] | None:
         own = known.facts
-        text = f"it fell from {number(own.first)} to {number(own.level)}: all inputs get nearly one output"
+        text = f"it fell from {number(own.first)} to {now(own)}: all inputs get nearly one output"
+        if _PERPLEXITY.search(known.stream.tag):
+            text = f"it began at {number(own.first)} and is {now(own)}; that of a single code is 1"
         return text, {"first": own.first, "level": own.level}
 
 
@@ -209,7 +215,7 @@ class EntropyCollapsed(FellToNothing):
         if any(reward.level > float(levels(reward, STRETCHES)[0]) for reward in rewards):
             return None
         text = (
-            f"the entropy fell from {number(own.first)} to {number(own.level)}: the policy hardly "
+            f"the entropy fell from {number(own.first)} to {now(own)}: the policy hardly "
             f"explores; the return {course(rewards[0].first, rewards[0].level)}"
         )
         return text, {"first": own.first, "level": own.level, "return": rewards[0].level}
@@ -218,8 +224,8 @@ class EntropyCollapsed(FellToNothing):
 class LossRunsAway(Row):
     """Compares one of several losses, which need not all fall, with where they began.
 
-    Formula: the last quarter of a training loss is farther from 0 than all before, and than factor * the
-        largest first value of all training losses
+    Formula: the last quarter of a training loss is farther from 0 than all before and factor * the largest
+        first value of all; of a single one below 0 than its first, if no score kept half of its gain
     Fires: within a quarter of the points so far
     Chance: none from noise: a factor of factor, for a quarter of the run
     Source: Arjovsky 2017, arXiv 1701.07875 (a critic without a bound); the factor: ours
@@ -228,8 +234,9 @@ class LossRunsAway(Row):
     id = "loss-runs-away"
     title = "A loss runs away"
     severity = "medium"
-    fewest = "16 points of one of several training losses"
+    fewest = "16 points of one of several training losses, or of scores beside the only one"
     roles = ("part_loss", "loss")
+    beside = ("metric",)
     splits = ("train", None)
     explains = ("loss-part-diverges",)
     defaults = thresholds(factor=1000)
@@ -241,17 +248,30 @@ class LossRunsAway(Row):
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         own = known.facts
         others = [other.facts for other in run.of(known.stream.run, *self.roles, split="train")]
-        if own.finite < STRETCHES or len(others) < 2:
+        alone = len(others) < 2
+        if own.finite < STRETCHES or (alone and not self._is_empty(known, run)):
             return None
         self.judged()
-        limit = self.limits["factor"] * max(abs(other.first) for other in others)
+        # What is below 0 where no score has kept half of its gain is no likelihood that still gets better.
+        factor = 1.0 if alone else self.limits["factor"]
+        largest = max(abs(other.first) for other in others)
         heights, quarter = np.abs(levels(own, STRETCHES)), STRETCHES // 4
-        if not 0 < max(limit, float(heights[:-quarter].max())) < heights[-quarter:].min():
+        if not 0 < max(factor * largest, float(heights[:-quarter].max())) < heights[-quarter:].min():
             return None
-        text = f"it began at {number(own.first)} and is {number(own.level)}"
-        values = {"first": own.first, "level": own.level, "largest_first": limit / self.limits["factor"]}
-        since = since_when(own, lambda values: np.abs(values) > limit / self.limits["factor"])
-        return Seen(text, values, since)
+        text = f"it began at {number(own.first)} and is {number(own.last)}"
+        text += ", while no score of the evaluations kept half of its gain" if alone else ""
+        values = {"first": own.first, "level": own.level, "largest_first": largest}
+        return Seen(text, values, since_when(own, lambda values: np.abs(values) > largest))
+
+    def _is_empty(self, known: Known, run: RunFacts) -> bool:
+        """Return whether a loss is below 0 and all scores of evaluations lost most of their gain."""
+        scores = [
+            one.facts
+            for one in run.of(known.stream.run, "metric", split="eval")
+            if one.facts.finite >= STRETCHES and one.stream.lower_is_better is False
+        ]
+        lost = (2 * (one.most[0] - one.level) > one.most[0] - min(one.first, one.level) > 0 for one in scores)
+        return known.facts.level < 0 and bool(scores) and all(lost)
 
 
 class ReturnCollapsed(Row):
@@ -319,7 +339,7 @@ class ReturnCollapsed(Row):
             since = drop.first_step
         if any(other.facts.constant_since > best_step for other in run.of(known.stream.run, "setting")):
             return None
-        text = f"it is {number(own.level)}; it was {number(best)} around step {best_step:,}"
+        text = f"it is {now(own)}; around step {best_step:,} it was about {number(best)}"
         return Seen(text, {"level": own.level, "best": best, "first": first}, since)
 
 
@@ -359,8 +379,8 @@ class ReturnUnlike(Row):
             gain, best = facts.level - first, float(medians_of_three(own.curve[1]).max())
             if best - own.first < self.limits["gained"] * gain and own.level < facts.level - gain / 2:
                 text = (
-                    f"it was {number(own.first)} at first and is {number(own.level)}, while "
-                    f"{other.stream.tag} rose from {number(first)} to {number(facts.level)}"
+                    f"it was {number(own.first)} at first and is {now(own)}, while "
+                    f"{other.stream.tag} {course(first, facts.level)}"
                 )
                 values = {"first": own.first, "level": own.level, "train": facts.level}
                 return Seen(text, values, own.first_step)
@@ -406,11 +426,12 @@ class ValuesDiverge(Row):
         limit, heights = self.limits["factor"] * largest, np.abs(levels(own, STRETCHES))
         if not heights[-STRETCHES // 4 :].min() > max(limit, float(heights[: -STRETCHES // 4].max())):
             return None
-        text = f"it is {number(own.level)}, and returns of episodes stayed within ±{number(largest)}"
+        text = f"it is {number(own.last)}, and returns of episodes stayed within ±{number(largest)}"
         values = {"level": own.level, "largest_return": largest}
         return Seen(text, values, since_when(own, lambda values: np.abs(values) > limit))
 
 
+_PERPLEXITY = re.compile("perplexity", re.IGNORECASE)
 _OF_EPISODE = re.compile(r"return|(?:^|[/_])ep(?:isod\w*)?_", re.IGNORECASE)
 """Names of what a whole episode brought; a reward alone may be that of a step."""
 ROWS = (

@@ -27,6 +27,7 @@ from stepscope.health.looks import (
     given_back,
     improves,
     medians_of_three,
+    now,
     since_index,
     since_when,
 )
@@ -110,7 +111,7 @@ class EvaluationCollapsed(Row):
                 if not lost or best_step > change.last_step or not self._is_worse(change, known, run):
                     return None
                 before, after = change.before or 0.0, change.after or 0.0
-                text = f"it went from {number(before)} to {number(after)} and has not come back"
+                text = f"it went from about {number(before)} to about {number(after)} and has not come back"
                 values = {"before": before, "after": after, "best": best, "best_step": best_step}
                 return Seen(text, values, change.first_step)
         return None
@@ -140,6 +141,7 @@ class EvaluationUnlike(Row):
     id = "evaluation-unlike-training"
     title = "Evaluation unlike training"
     severity = "medium"
+    withdraws = True
     fewest = "5 evaluations and a training loss that fell by half"
     explains = ("overfitting", "overtraining", "worse-than-best")
     roles = ("loss", "metric")
@@ -183,7 +185,7 @@ class EvaluationUnlike(Row):
             return None
         text = (
             f"it began at {number(facts.first)} and has not been below {number(facts.least[0])}, while "
-            f"{_called(training)} fell from {number(first)} to {number(training.facts.level)}"
+            f"{_called(training)} fell from {number(first)} to {now(training.facts)}"
         )
         values = {"first": facts.first, "best": facts.least[0], "train": training.facts.level}
         return Seen(text, values, int(steps[0]))
@@ -205,8 +207,8 @@ class EvaluationUnlike(Row):
         training = fell[0] if fell else training
         first = training.facts.first if fell else first
         text = (
-            f"it was {number(facts.first)} at first and is {number(facts.level)}, while "
-            f"{_called(training)} fell from {number(first)} to {number(training.facts.level)}"
+            f"it was {number(facts.first)} at first and is {now(facts)}, while "
+            f"{_called(training)} fell from {number(first)} to {now(training.facts)}"
         )
         values = {"first": facts.first, "level": facts.level, "train": training.facts.level}
         return Seen(text, values, facts.first_step)
@@ -223,7 +225,7 @@ class EvaluationUnlike(Row):
             self.judged()
             if other.stream.split == "eval" and gained(other) and not gained(known):
                 text = (
-                    f"it was {number(facts.first)} at first and is {number(facts.level)}; "
+                    f"it was {number(facts.first)} at first and is {now(facts)}; "
                     f"{other.stream.tag} came to {number(best)}"
                 )
                 # A set of another kind, such as one from elsewhere, may be meant to be harder.
@@ -294,7 +296,7 @@ class RepeatedBatch(Row):
             return None
         text = (
             f"the training loss fell at {falls:.0%} of its points, without the noise of changing batches, to "
-            f"{number(training.facts.level)}; the evaluation loss is {number(facts.level)}, its best was "
+            f"{now(training.facts)}; the evaluation loss is {now(facts)}, its best was "
             f"{number(best)}"
         )
         values = {"falls": falls, "train": training.facts.level, "eval": facts.level, "best_eval": best}
@@ -318,6 +320,7 @@ class ConstantOutput(Row):
     id = "constant-output"
     title = "Constant evaluation"
     severity = "medium"
+    withdraws = True
     fewest = "8 evaluations with a score"
     roles = ("metric", "loss")
     beside = ("weight_norm",)
@@ -439,7 +442,7 @@ class WorseThanBest(Row):
         best = float(means[at])
         begun = smooth[at] + BEGUN * (median(values[-SINCE:]) - smooth[at])
         since = since_when(facts, lambda values: sized(values) > begun)
-        text = f"it is {number(facts.level)}; its best was {number(best)} at step {int(steps[at]):,}"
+        text = f"it is {number(facts.last)}; its best was {number(best)} at step {int(steps[at]):,}"
         return Seen(text, {"level": facts.level, "best": best, "best_step": float(steps[at])}, since)
 
     def _only_lost(self, known: Known, run: RunFacts) -> Seen | None:
@@ -458,7 +461,7 @@ class WorseThanBest(Row):
         if not others or not first > 0 or not (worse & clear).all() or not all(map(_is_worse, others)):
             return None
         text = (
-            f"it is {number(known.facts.level)}; it was {number(first)} at the first evaluation, and has not "
+            f"it is {now(known.facts)}; it was {number(first)} at the first evaluation, and has not "
             "come near that since"
         )
         values = {"level": known.facts.level, "best": first, "best_step": float(steps[0])}
@@ -474,7 +477,7 @@ class WorseThanConstant(Row):
     """Looks at scores whose zero is, by definition, what a constant answer has.
 
     Formula: a share of explained variance of an evaluation is below -below in all of the second half of its
-        points
+        points; or its median there is 0 or less at the end (low)
     Fires: at the sixteenth evaluation, or at the end of a run of eight
     Chance: none from noise: the mean of the targets has 0, and each evaluation is worse
     Source: the coefficient of determination (Wright 1921); the margin: ours
@@ -506,13 +509,20 @@ class WorseThanConstant(Row):
         self.judged()
         limit = -self.limits["below"]
         _, means = facts.curve
-        if not (means[len(means) // 2 :] < limit).all():
-            return None
-        text = (
-            f"it is {number(facts.level)}, and its best was {number(facts.most[0])}: a constant answer has 0"
-        )
+        later = means[len(means) // 2 :]
         values = {"level": facts.level, "best": facts.most[0]}
-        return Seen(text, values, since_when(facts, lambda values: values < limit))
+        severity: Severity | None = None
+        if (later < limit).all():
+            text = f"it is {number(facts.last)}, and its best was {number(facts.most[0])}"
+            since = since_when(facts, lambda values: values < limit)
+        elif self.ended and median(later) <= 0 and abs(facts.last) < -limit:
+            # Where little can be known the best model is hardly better than the mean: but it is better.
+            text = f"the median of its last {len(later)} values is {number(median(later))}, the best of all "
+            text += number(facts.most[0])
+            since, severity = facts.first_step, "low"
+        else:
+            return None
+        return Seen(f"{text}: a constant answer has 0", values, since, severity)
 
 
 _EXPLAINED = re.compile(
@@ -609,13 +619,13 @@ class UnitChanged(Row):
         if min(len(low), len(high)) < 3 or low.min() < 0 or high.min() <= 1 or high.max() > 100:
             return None
         # What the model learnt meanwhile is no part of it: the points next to the change are compared.
-        then, now = median(before[-3:]), median(after[:3])
-        ratio = max(then, now) / max(min(then, now), 1e-12) / 100
+        then, since = median(before[-3:]), median(after[:3])
+        ratio = max(then, since) / max(min(then, since), 1e-12) / 100
         if not 1 / self.limits["factor"] < ratio < self.limits["factor"]:
             return None
         units = "from a share to a percentage" if large[-1] else "from a percentage to a share"
-        text = f"it went from {number(then)} to {number(now)}: {units}"
-        return Seen(text, {"before": then, "after": now}, int(steps[at]))
+        text = f"it went from about {number(then)} to about {number(since)}: {units}"
+        return Seen(text, {"before": then, "after": since}, int(steps[at]))
 
 
 class SeriesStopped(Row):
@@ -678,6 +688,7 @@ class Overfitting(Row):
 
     id = "overfitting"
     title = "Overfitting"
+    withdraws = True
     fewest = "8 evaluations, 7 of them after the best; 5 for a large rise"
     roles = needs = ("loss",)
     splits = ("eval",)
@@ -692,8 +703,8 @@ class Overfitting(Row):
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
-        self._told: dict[Facts, tuple[int, int, float, float]] = {}
-        """Stages of which it was told, once of each: step of the best, its value and that one's step."""
+        self._told: dict[Facts, tuple[int, float]] = {}
+        """Stages of which it was told, once of each: step of the best, and the training loss there."""
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, training = known.stage, run.training_loss(known.stream.run)
@@ -709,25 +720,25 @@ class Overfitting(Row):
         best = int(np.argmin(middles)) + 1
         if holds and best >= len(values) - 3:
             return None
-        now, after = median(values[-SINCE:]), median(trains[-3:])
+        after = median(trains[-3:])
         if not holds:
-            before = median(trains[best - 1 : best + 2])
-            middle = middle_of_three(values, best)
-            rise = int(steps[best]), int(steps[middle]), float(values[middle]), before
+            rise = int(steps[best]), median(trains[best - 1 : best + 2])
             enough = len(values) >= MIN_POINTS and len(values) - 2 - best >= SINCE
             rose = enough and self._rose(values, middles, best, after)
             # A training loss that stays moves up and down by its noise: nothing was fitted more closely. One
             # that falls by steps, as with epochs, has few levels and no trend.
-            if not (rose and (halved(before, after) or rise_chance(-trains[best:][-64:]) < CHANCE)):
-                best, now, after = int(np.argmin(values)), float(values[-1]), float(trains[-1])
-                rise = int(steps[best]), int(steps[best]), float(values[best]), float(trains[best])
-                if not self._in_a_row(values, best, rise[3], after):
+            if not (rose and (halved(rise[1], after) or rise_chance(-trains[best:][-64:]) < CHANCE)):
+                best = int(np.argmin(values))
+                rise, after = (int(steps[best]), float(trains[best])), float(trains[-1])
+                if not self._in_a_row(values, best, rise[1], after):
                     return None
             self._told[facts] = rise
-        since, step, least, before = self._told[facts]
+        since, before = self._told[facts]
+        best = int(np.argmin(values))
+        least, step = float(values[best]), int(steps[best])
         text = (
-            f"the evaluation loss rose from {number(least)} at step {step} to {number(now)}, "
-            f"while the training loss {course(before, after)}"
+            f"the evaluation loss is {number(values[-1])}; its best was {number(least)} at step {step:,}, "
+            f"and since then the training loss {course(before, after)}"
         )
         evidence = {"eval": float(values[-1]), "best_eval": least, "best_step": float(step)}
         return Seen(text, {**evidence, "train": float(trains[-1])}, since)

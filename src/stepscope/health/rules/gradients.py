@@ -9,7 +9,17 @@ from numpy.typing import NDArray
 
 from stepscope.health.finding import Severity
 from stepscope.health.layers import expert_of, is_dense_matrix, is_vector
-from stepscope.health.looks import AcrossLayers, InARow, Known, Row, RunFacts, Seen, at_steps, since_index
+from stepscope.health.looks import (
+    AcrossLayers,
+    InARow,
+    Known,
+    Row,
+    RunFacts,
+    Seen,
+    at_steps,
+    now,
+    since_index,
+)
 from stepscope.health.ring import Floats, median
 from stepscope.health.rule import CLIPPED, thresholds
 from stepscope.health.series import Stream
@@ -78,9 +88,8 @@ class GradientsNotZeroed(Row):
         if explodes or level <= self.limits["ratio"] * first or rises <= self.limits["rises"] or not worse:
             return None
         text = (
-            f"the gradient norm rose at {rises:.0%} of its first points, from {number(first)} to "
-            f"{number(level)}: gradients add up. The loss is {number(loss.level)}, its best was "
-            f"{number(loss.least[0])}"
+            f"the gradient norm rose at {rises:.0%} of its first points, from about {number(first)} to "
+            f"{now(facts)}: gradients add up. The loss is {now(loss)}, its best was {number(loss.least[0])}"
         )
         values = {"first": first, "norm": level, "rises": rises, "loss": loss.level}
         return Seen(text, values, facts.first_step)
@@ -131,8 +140,8 @@ class ExplodingGradient(Row):
         if not holds and run.learns(known.stream.run, float(facts.walls[grew])):
             return None
         text = (
-            f"the gradient norm is {number(recent)}, {number(recent / reference)} times the "
-            f"{number(reference)} of the start"
+            f"the median of the last {RECENT} gradient norms is {number(recent)}, "
+            f"{number(recent / reference)} times the {number(reference)} of the start"
         )
         return Seen(text, {"norm": recent, "reference": reference}, int(steps[grew]))
 

@@ -21,6 +21,7 @@ from stepscope.health.looks import (
     at_steps,
     course,
     means_between,
+    now,
     since_index,
     since_when,
 )
@@ -91,7 +92,7 @@ class ScheduleTooFast(Row):
             return None
         text = (
             f"the learning rate has been below {number(limit)}, a thousandth of its largest, for "
-            f"{rest:.0%} of the run; the loss was {number(then)} then and is {number(training.facts.level)}"
+            f"{rest:.0%} of the run; the loss was about {number(then)} then and is {now(training.facts)}"
         )
         values = {"rate": rate.last, "largest": rate.most[0], "share": rest, "loss": training.facts.level}
         return Seen(text, values, since)
@@ -129,7 +130,7 @@ class RatesDiffer(Row):
         if not apart[-points:].all():
             return None
         since = int(steps[since_index(apart)])
-        text = f"its rate is {number(means[-1])}, that of the other groups {number(usual[-1])}"
+        text = f"its rate is {number(means[-1])}, the median of the other groups' {number(usual[-1])}"
         return Seen(text, {"rate": float(means[-1]), "others": float(usual[-1])}, since)
 
 
@@ -181,8 +182,9 @@ class TwoSoftmaxes(Row):
             return None
         level, least = levels(facts.level, limit)
         text = (
-            f"it began at {number(facts.first)}, the logarithm of {classes}, and is {level}: two softmaxes "
-            f"in a row keep it above {least}; an accuracy of {share(max(right))} allows {number(allowed)}"
+            f"it began at {number(facts.first)}, the logarithm of {classes}, and is about {level}: two "
+            f"softmaxes in a row keep it above {least}; an accuracy of {share(max(right))} allows "
+            f"{number(allowed)}"
         )
         values = {"first": facts.first, "level": facts.level, "limit": limit, "accuracy": max(right)}
         return Seen(text, values, facts.first_step)
@@ -232,12 +234,11 @@ class LossSummed(Row):
         fell = training.facts.level < training.facts.first / 2
         if not fell or apart < self.limits["factor"] or spread > self.limits["spread"]:
             return None
-        level = training.facts.level
         text = (
-            f"the training loss, {number(level)} now, has been {number(ratio)} times that of the evaluation, "
-            f"{number(facts.level)}, all along: one of them looks like a sum and the other like a mean"
+            f"the training loss, {now(training.facts)} now, has been about {number(ratio)} times that of the "
+            f"evaluation, {now(facts)}, all along: one of them looks like a sum and the other like a mean"
         )
-        values = {"ratio": ratio, "spread": spread, "train": level, "eval": facts.level}
+        values = {"ratio": ratio, "spread": spread, "train": training.facts.level, "eval": facts.level}
         return Seen(text, values, training.facts.first_step)
 
 
@@ -284,8 +285,8 @@ class LossPartDiverges(Row):
         # It begins where it leaves what it had learnt, not where it passes the limit.
         since = max(since_when(facts, lambda values: values > self.limits["learnt"] * first), facts.least[1])
         text = (
-            f"it began at {number(first)}, fell to {number(lowest)} and is {number(facts.level)}; the sum is "
-            f"{number(training.facts.level)}, below its first value, {number(training.facts.first)}"
+            f"it began at about {number(first)}, fell to {number(lowest)} and is {now(facts)}; the sum is "
+            f"{now(training.facts)}, below its first value, {number(training.facts.first)}"
         )
         values = {"first": first, "lowest": lowest, "level": facts.level, "sum": training.facts.level}
         return Seen(text, values, since)
@@ -340,15 +341,15 @@ class AttemptDiscontinuous(Row):
             if abs(after - facts.first) > (1 - back) * abs(before - facts.first):
                 continue
             places = np.array([change.first_step - 1.0, change.last_step])
-            then, now = at_steps(training.facts, places).tolist()
-            now = max(now, float(_value_at(training, change.last_step)))
-            if now - then > back * (training.facts.first - then) > 0 and not self._is_set(known, run):
+            then, again = at_steps(training.facts, places).tolist()
+            again = max(again, float(_value_at(training, change.last_step)))
+            if again - then > back * (training.facts.first - then) > 0 and not self._is_set(known, run):
                 text = (
-                    f"at step {change.last_step:,} the weight norm went from {number(before)} back to "
-                    f"{number(after)} (it began at {number(facts.first)}), and the loss from {number(then)} "
-                    f"to {number(now)}: the weights look freshly initialized"
+                    f"at step {change.last_step:,} the weight norm went from about {number(before)} back to "
+                    f"about {number(after)} (it began at {number(facts.first)}), and the loss from about "
+                    f"{number(then)} to {number(again)}: the weights look freshly initialized"
                 )
-                values = {"norm_before": before, "norm": after, "loss_before": then, "loss": now}
+                values = {"norm_before": before, "norm": after, "loss_before": then, "loss": again}
                 return Seen(text, values, change.last_step)
         return None
 
@@ -380,7 +381,7 @@ class AttemptDiscontinuous(Row):
         at = places[0]
         before, step = median(means[max(at - NEAR, 0) : at]), int(steps[at])
         text = (
-            f"at step {step:,} it went from {number(before)} back to {number(means[at])} (it began at "
+            f"at step {step:,} it went from about {number(before)} back to {number(means[at])} (it began at "
             f"{number(means[0])}), and then fell as it fell at first: the weights look freshly initialized"
         )
         values = {"loss_before": before, "loss": float(means[at]), "first": float(means[0])}
@@ -414,9 +415,9 @@ class AttemptDiscontinuous(Row):
             return None
         low, high = number(worse[0].before or 0.0), number(worse[0].after or 0.0)
         text = (
-            f"at step {change.last_step:,} the norm of all updates went from {number(before)} to "
-            f"{number(norm)} (it began at {number(first)}), and the loss from {low} to {high}: the "
-            "optimizer's state looks reset"
+            f"at step {change.last_step:,} the norm of all updates went from about {number(before)} to "
+            f"{number(norm)} (it began at {number(first)}), and the loss from about {low} to about {high}: "
+            "the optimizer's state looks reset"
         )
         values = {"norm_before": before, "norm": norm, "first": first}
         action = "restore the optimizer's state with the weights, its moments and its count of steps together"
@@ -609,7 +610,7 @@ class Plateau(Row):
         points, low, now_is = len(rest) * facts.finite // blocks, number(means[best]), number(means[-1])
         if still:
             text = f"the learning rate, {number(run.rate(of_run) or 0.0)}, moves nothing"
-            text = f"{text}: the loss is {now_is}; its best mean was {low}, at step {int(steps[place]):,}"
+            text = f"{text}: the mean loss is {now_is}; its best was {low}, at step {int(steps[place]):,}"
         else:
             text = (
                 f"the mean loss has not been {share(limits['ratio'])} below {low}, that of step "

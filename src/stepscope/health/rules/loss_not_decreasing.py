@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import exp, inf, log, sqrt
+from math import ceil, exp, inf, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stepscope.health.facts import CHANCE, Facts
 from stepscope.health.finding import SEVERITIES, Severity
-from stepscope.health.looks import CHANCES, STILL, Known, Row, RunFacts, Seen, gained
+from stepscope.health.looks import CHANCES, GROWTH, STILL, Known, Row, RunFacts, Seen, gained
 from stepscope.health.noise import Floats, rise_chance, standard_error, step_noise, taken_back
 from stepscope.health.ring import median
 from stepscope.health.rule import At, thresholds
@@ -233,7 +233,7 @@ class LossNotDecreasing(Row):
         top = float(means[:FEW].max())
         if len(means) > far + FEW and (means[-far:] > BURST * abs(first)).all():
             kind, limit = "far", first
-        elif (means[-FEW:] > top).all() if few else self._is_above(curve):
+        elif self._are_above(means, top) if few else self._is_above(curve):
             kind, limit = "above", first
         else:
             kind, limit = "climbs", limit_of(first, lowest)
@@ -263,6 +263,13 @@ class LossNotDecreasing(Row):
         stays = self.ended and len(later) >= STAYS and bool((later > limit).all())
         return stays or rise_chance(parts) < CHANCE / 10
 
+    def _are_above(self, means: Floats, top: float) -> bool:
+        """Return whether few points are above all first ones; one that comes back may be learning anew."""
+        recent = means[-FEW:]
+        comes_back = recent[-1] < (top + recent.max()) / 2 and not self.ended
+        late = means[-max(FEW, ceil((GROWTH - 1) * len(means))) :] if comes_back else recent
+        return bool(late.min() > top)
+
     def _is_above(self, curve: _Curve) -> bool:
         """Return whether the last levels are above the first by four standard errors."""
         count = self.limit("blocks")
@@ -288,13 +295,13 @@ class LossNotDecreasing(Row):
         onset = self._onset(curve)
         since = self.holding.get(at.stream, int(curve.steps[min(onset + 1, len(curve.steps) - 1)]))
         more, severity = self._why(at, float(curve.walls[onset]), run)
+        what = f"median of {FEW} losses" if curve.few else f"mean of {BLOCK} losses"
         if start.kind == "climbs":
             step = int(curve.steps[int(curve.ends[low]) - (FEW // 2 if curve.few else 0)])
-            text = f"the loss rose from {number(levels[low])} at step {step} to {number(level)}{more}"
+            text = f"the {what} rose from {number(levels[low])} at step {step} to {number(level)}{more}"
             values = {"lowest": float(levels[low]), "lowest_step": float(step), "mean": level}
             return Seen(text, values, since, max("medium", severity, key=SEVERITIES.index))
-        what = f"median of its first {FEW}" if curve.few else f"mean of its first {BLOCK}"
-        text = f"the loss rose to {number(level)}; the {what} points is {number(first)}{more}"
+        text = f"the {what} rose from {number(first)} at first to {number(level)}{more}"
         return Seen(text, {"first_mean": first, "mean": level}, since, severity)
 
     def _why(self, at: At, since: float, run: RunFacts) -> tuple[str, Severity]:
@@ -322,7 +329,7 @@ class LossNotDecreasing(Row):
 
     def _unmoved(self, known: Known, curve: _Curve, run: RunFacts) -> Seen | None:
         """Return that few points show that nothing moves."""
-        at, means, level = known.at, curve.means, float(curve.levels[-1])
+        at, means, level = known.at, curve.means, float(curve.means[-1])
         first = float(curve.levels[0])
         if len(means) < UNMOVED or float(curve.levels.min()) < first - FELL * abs(first):
             return None
@@ -343,7 +350,8 @@ class LossNotDecreasing(Row):
         if guesses is None or (not curve.few and rise_chance(-later) < FALLING):
             return None
         severity, sign = guesses
-        text = f"the loss has come to {number(later[-1])} after {len(curve.means) * curve.width} points{sign}"
+        points = len(curve.means) * curve.width
+        text = f"the loss has come to about {number(later[-1])} after {points} points{sign}"
         return Seen(text, {"value": float(later[-1])}, int(curve.steps[0]), severity)
 
     def _rests(self, known: Known, curve: _Curve) -> tuple[Severity, str] | None:
@@ -404,7 +412,7 @@ class LossNotDecreasing(Row):
         """Return that it has not fallen since the beginning; note the fall if it has."""
         values, width = curve.means, curve.width
         count = len(values) * width
-        lacks = UNMOVED <= count < EARLY and self._lacks_gradient(at, values, run)
+        lacks = UNMOVED <= count < EARLY and (self._same(values) or self._lacks_gradient(at, values, run))
         if count < EARLY and not lacks:
             return None
         if start.kind == "burst" or (not start.kind and count < LONG):
@@ -457,8 +465,16 @@ class LossNotDecreasing(Row):
         else:
             start.kind, start.limit = "burst", float(values[0])
         most = float(values[: max(BLOCK // curve.width, 1)].max())
-        text = f"the loss began at {number(start.limit)}, jumped to {number(most)} and is at {number(after)}"
+        text = (
+            f"the loss began at {number(start.limit)} and jumped to {number(most)}; the mean of its second "
+            f"half is {number(after)}"
+        )
         return Seen(text, {"first": start.limit, "largest": most, "mean": after}, int(curve.steps[0]))
+
+    def _same(self, values: Floats) -> tuple[Severity, str] | None:
+        """Say at the end that it never changes: other batches have other losses, unless nothing is left."""
+        same = self.ended and values.min() == values.max() != 0
+        return ("high", "; it never changes") if same else None
 
     def _lacks_gradient(self, at: At, values: Floats, run: RunFacts) -> tuple[Severity, str] | None:
         """Say that all gradients are 0, as no slow start has it; cleared ones are 0 while the loss falls."""

@@ -128,7 +128,7 @@ class PoorInitialization(AcrossSeries):
         if not (later > 0 and facts.first > max(drop * later, GUESS)):
             return {}
         text = (
-            f"the first loss is {number(facts.first)}, and {STEPS} steps later it is {number(later)}: "
+            f"the first loss is {number(facts.first)}, and {STEPS} steps later it is about {number(later)}: "
             "these steps only undid how large the first outputs were"
         )
         return {stream: Seen(text, {"first_loss": facts.first, "later_loss": later}, facts.first_step)}

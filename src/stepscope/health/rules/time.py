@@ -88,9 +88,8 @@ class SlowerSteps(Row):
             self._judged = False
             self.abstain(f"steps became slower at step {steps[slower.since]:,}, and {waited}")
             return None
-        text = (
-            f"a step took {number(1e3 * slower.before)} ms before, and {number(1e3 * slower.after)} ms since"
-        )
+        before_ms, after_ms = number(1e3 * slower.before), number(1e3 * slower.after)
+        text = f"a step took about {before_ms} ms before, and about {after_ms} ms since"
         lost_s = (slower.after - slower.before) * facts.count * (1 - slower.since / len(times))
         values = {"before_ms": 1e3 * slower.before, "after_ms": 1e3 * slower.after, "lost_s": lost_s}
         if own is None:
