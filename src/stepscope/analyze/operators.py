@@ -26,6 +26,8 @@ from stepscope.trace.model import Kind, Trace
 
 RECORDERS = re.compile(r"^stepscope ")
 """Matches the names of what a capture records of itself: it is no operator of the program."""
+FOLLOWED_STEP = re.compile(r"^stepscope followed values$")
+"""Matches the mark of the last step after those of a capture, in which it followed values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -349,7 +349,7 @@ EXCHANGES = re.compile(r"(?:^|/)(?:torch/distributed|horovod|mpi4py|deepspeed/co
 """Frames in which ranks wait for each other."""
 MESSAGES = re.compile(
     r"(?:^|/)multiprocessing/(?:connection|queues|managers|pool|shared_memory)\.py\(\d+\): "
-    r"|(?:^|/)(?:ray|zmq|distributed)/\S+\.py\(\d+\): "
+    r"|(?:^|-packages/)(?:ray|zmq|distributed)/\S+\.py\(\d+\): "
 )
 """Frames that exchange messages with other processes."""
 JOINS = re.compile(r"(?:^|/|\$)threading\.py[:(]\d+\)?:? (?:join|_wait_for_tstate_lock)$")

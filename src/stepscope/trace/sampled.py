@@ -107,11 +107,13 @@ class Followed(NamedTuple):
         after_ns: The end of the capture's samples, in the trace's time.
         calls: Number of calls of the second step.
         facts: Those that were needless.
+        stopped: Why they were not followed to the end; empty if they were.
     """
 
     after_ns: int
     calls: int
     facts: tuple[Needless, ...]
+    stopped: str
 
 
 @dataclass(frozen=True)
@@ -379,15 +381,17 @@ class _Values(msgspec.Struct):
 
     calls: int = 0
     facts: tuple[dict[str, Any], ...] = ()
+    stopped: str = ""
 
 
 def _followed(data: object, after_ns: int) -> tuple[Followed, ...]:
     """Return the values that were followed after a capture; none if they were not, or not in whole steps."""
     values = _as(_Values, data)
-    if values is None or not values.calls:
+    if values is None or not (values.calls or values.stopped):
         return ()
     facts = [_as(Needless, [fact.get(name) for name in Needless._fields]) for fact in values.facts]
-    return (Followed(after_ns, values.calls, tuple(one for one in facts if one is not None)),)
+    known = tuple(one for one in facts if one is not None)
+    return (Followed(after_ns, values.calls, known, values.stopped),)
 
 
 def _queued(data: object, count: int) -> Ints | None:

@@ -158,7 +158,7 @@ def slow_rank(facts: Facts) -> Iterator[Finding]:
     least = LATE + BY_CHANCE / len(ranks)
     if not total or blamed[culprit] < least * total or lost < WORTH * wall:
         return
-    if not _beyond_chance(measured, culprit):
+    if not _beyond_chance(trace, measured, culprit):
         return
     ratio = lost / wall
     gain, gain_ratio, how = _without_lateness(
@@ -214,16 +214,27 @@ def _without_lateness(
     return gain, gain / one.recorded_ns, "ranks"
 
 
-def _beyond_chance(measured: Waits, culprit: int) -> bool:
-    """Return whether a rank comes last more often than it may be by chance, if others wait noticeably.
+def _beyond_chance(trace: Trace, measured: Waits, culprit: int) -> bool:
+    """Return whether a rank comes last more often than it may by chance, in steps and in long waits.
 
-    Equal ranks have long waits, too: a few of them make up most of all waiting.
+    Equal ranks have long waits, too: a few of them make up most of all waiting. The shortest ones, which
+    together are no matter, are decided by chance and tell nothing.
     """
     from stepscope.analyze.ranks.stragglers import chance_of_wins
 
-    used = measured.wait_ns.sum(axis=1) > measured.transfer_ns.max(axis=1)
-    last = int((used & (measured.last == culprit)).sum())
-    return chance_of_wins(last, int(used.sum()), 1 / len(measured.joint.ranks)) <= CHANCE
+    of_each = measured.wait_ns.sum(axis=1)
+    order = np.argsort(-of_each, kind="stable")
+    longer_ns = np.cumsum(of_each[order]) - of_each[order]
+    used = of_each > measured.transfer_ns.max(axis=1)
+    used[order[longer_ns >= (1 - WORTH) * of_each.sum()]] = False
+    chance = 1 / len(measured.joint.ranks)
+    if chance_of_wins(int((used & (measured.last == culprit)).sum()), int(used.sum()), chance) > CHANCE:
+        return False
+    step = trace.step[measured.joint.row.max(axis=1)]
+    _, step = np.unique(np.where(step < 0, -1 - np.arange(len(step)), step), return_inverse=True)
+    blamed = np.zeros((step.max() + 1, len(measured.joint.ranks)))
+    np.add.at(blamed, (step, measured.last), of_each)
+    return chance_of_wins(int((blamed.argmax(axis=1) == culprit).sum()), len(blamed), chance) <= CHANCE
 
 
 CHANCE = 0.15

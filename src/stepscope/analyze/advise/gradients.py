@@ -25,6 +25,8 @@ _FILLS = re.compile(r"^aten::fill_$")
 _ACCUMULATES = re.compile(r"^torch::autograd::AccumulateGrad$")
 _ADDS = re.compile(r"^aten::add_$")
 _STEPS = re.compile(r"^Optimizer\.step#")
+_OF_MANY = re.compile(r"_foreach_|_fused_")
+"""Operators that are given the parameters of an optimizer all at once."""
 _CLEARS = re.compile(r"^Optimizer\.(?:step|zero_grad)#")
 _DRAWS = re.compile(
     r"^aten::(?:rand|normal|uniform|bernoulli|multinomial|exponential|(?:native|_fused)_dropout)"
@@ -136,6 +138,8 @@ def _parameters(trace: Trace, mine: Ints, call: int) -> int:
     first, last = np.searchsorted(trace.start_ns[mine], (trace.start_ns[call], trace.end_ns[call]))
     within = mine[first:last]
     called = outermost(trace, within[within != call])
+    if named(trace, _OF_MANY)[trace.name[called]].any():
+        return 0
     _, counts = np.unique(trace.name[called], return_counts=True)
     many, names = np.unique(counts, return_counts=True)
     often = many[names == names.max()] if len(names) else many
@@ -207,7 +211,8 @@ def repeated(waited: Waited) -> Selection | None:
         raise Abstain("no scopes of modules, which hold whether a call is the same again")
     marks = np.flatnonzero((trace.lane == waited.lane) & named(trace, _SAME_INPUTS)[trace.name])
     calls = trace.parent[marks[trace.parent[marks] >= 0]].astype(np.int64)
-    if not len(calls) or (waited.sampled is not None and waited.sampled.samples.followed):
+    followed = () if waited.sampled is None else waited.sampled.samples.followed
+    if not len(calls) or not all(one.stopped for one in followed):
         return None  # the values of calls tell more than those of models
     draws = trace.start_ns[waited.operators[named(trace, _DRAWS)[trace.name[waited.operators]]]]
     drawn = np.searchsorted(draws, trace.end_ns[calls]) - np.searchsorted(draws, trace.start_ns[calls])

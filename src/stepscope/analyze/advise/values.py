@@ -16,7 +16,7 @@ from stepscope.analyze.advise.cause import Cause, Selection, on_each
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case
 from stepscope.analyze.advise.gradients import with_backward
 from stepscope.analyze.advise.waited import Waited, outermost
-from stepscope.analyze.operators import RECORDERS
+from stepscope.analyze.operators import FOLLOWED_STEP, RECORDERS
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
 from stepscope.attribute.origin import line_of
@@ -29,7 +29,6 @@ _ONE_HOT, _SPARSE = "one number a row", 0.99
 _VALUE = "stepscope value "
 _CALLS = re.compile(r"^stepscope value \d+$")
 _OWN = re.compile(r"^stepscope values$")
-_STEP = re.compile(r"^stepscope followed values$")
 
 
 def selected(kind: str) -> Callable[[Waited], Selection | None]:
@@ -37,11 +36,13 @@ def selected(kind: str) -> Callable[[Waited], Selection | None]:
 
     def select(waited: Waited) -> Selection | None:
         sampled = waited.sampled
-        if sampled is None or not sampled.samples.followed:
-            raise Abstain("the values of no step were followed")
+        every = () if sampled is None else sampled.samples.followed
+        if sampled is None or all(one.stopped for one in every):
+            why = f": {every[-1].stopped}" if every else ""
+            raise Abstain(f"the values of no step were followed{why}")
         best: dict[tuple[str, str], list[tuple[int, Needless, Spans]]] = {}
         spans = []
-        for followed in sampled.samples.followed:
+        for followed in every:
             wanted = [fact for fact in followed.facts if fact.kind == kind]
             if not wanted:
                 continue
@@ -65,7 +66,7 @@ def selected(kind: str) -> Callable[[Waited], Selection | None]:
         ).intersect(waited.spans)
         line, other = (line_of(sampled.shown(text)) for text in (fact.line, fact.other))
         evidence: dict[str, Any] = {
-            "calls": sum(len(one.calls) for one in followed_facts(sampled.samples.followed, kind)),
+            "calls": sum(len(one.calls) for one in followed_facts(every, kind)),
             "function": fact.name, "needless_ratio": round(ratio, 3),
         }  # fmt: skip
         if other is not None and other != line:
@@ -92,7 +93,7 @@ class _Step:
         self._waited = waited
         trace = waited.trace
         on_lane = trace.lane == waited.lane
-        steps = np.flatnonzero(on_lane & named(trace, _STEP)[trace.name])
+        steps = np.flatnonzero(on_lane & named(trace, FOLLOWED_STEP)[trace.name])
         steps = steps[trace.start_ns[steps] >= followed.after_ns][:1]
         self._rows: Ints = np.zeros(0, np.int64)
         self._marks: dict[int, int] = {}

@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyze.operators import FOLLOWED_STEP
 from stepscope.analyze.ranks.hangs import listed
+from stepscope.attribute.named import named
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.communication import PAIRWISE
 from stepscope.trace.model import Trace
@@ -173,6 +176,7 @@ def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], l
     counted: dict[tuple[str, str], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     keyed: dict[tuple[str, str, int], dict[int, int]] = defaultdict(dict)
     repeated = 0
+    timed[timed] = ~_followed(trace, table.row[timed])
     for number in order[timed[order]].tolist():
         row, rank = int(table.row[number]), int(trace.rank[table.row[number]])
         operation = str(trace.strings[int(table.operation[number])])
@@ -215,6 +219,18 @@ def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], l
             for number, row in enumerate(rows if rank not in others else ()):
                 keyed[group, operation, number][rank] = row
     return keyed, notes
+
+
+def _followed(trace: Trace, rows: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return which rows lie after a capture's steps, in those whose values it followed."""
+    within = np.zeros(len(rows), bool)
+    for mark in np.flatnonzero(named(trace, FOLLOWED_STEP)[trace.name]).tolist():
+        rank, end_ns = trace.rank[mark], trace.end_ns[mark]
+        ended = trace.steps.end_ns[trace.steps.rank == rank]
+        since_ns = max(ended[ended <= trace.start_ns[mark]].tolist(), default=trace.start_ns[mark])
+        start_ns = trace.start_ns[rows]
+        within |= (trace.rank[rows] == rank) & (start_ns >= since_ns) & (start_ns < end_ns)
+    return within
 
 
 def _differing(what: str, others: list[int], counts: Mapping[int, tuple[object, ...]]) -> list[str]:

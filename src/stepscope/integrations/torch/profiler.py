@@ -139,7 +139,8 @@ class TorchProfiler:
     def values(self) -> dict[str, Any]:
         """Return the calls whose work was needless; asked before ``stop``."""
         followed, self._values = self._values, Values()  # it refers to all calls of two steps
-        return {"calls": followed.calls, "facts": [one._asdict() for one in followed.facts()]}
+        facts = [one._asdict() for one in followed.facts()]
+        return {"calls": followed.calls, "facts": facts, "stopped": followed.stopped}
 
     def settings(self) -> dict[str, str]:
         """Return what the calls of models told of them; asked before ``stop``."""

@@ -5,7 +5,8 @@ with one number compute the same. A tensor that no call made has a number of its
 What draws random numbers, or is written to by an optimizer, is new each time. Each call of the second step is
 marked in the profile, which knows its operators and their backward pass.
 
-The mode lasts for two steps that are no part of the profile's: it costs some microseconds a call.
+The mode lasts for two steps that are no part of the profile's: it costs some 60 µs a call, and keeps 2 kB of
+each but none of its tensors. A step of very many calls is not followed to its end.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import pairwise
 from math import prod
+from operator import itemgetter
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -49,8 +52,11 @@ SCOPE, UPDATE = "_record_function_", "Optimizer.step#"
 _MOST_NUMBERS = 1 << 24
 """Numbers of a tensor up to which its values are read, which takes tens of milliseconds.
 
-A step takes parts of a larger one, such as a data set, and those are read.
+A step takes parts of a larger one, such as a data set, and those are read. Of one step, four times as many
+are.
 """
+_MOST_CALLS = 1 << 16
+"""Calls of a step up to which it is followed: of two steps 250 MB are kept then, as their profile may be."""
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _core: Any = torch._C
 
@@ -124,6 +130,7 @@ class Values(TorchFunctionMode):
         """The values that were seen in each piece of memory."""
         self._shapes: dict[int, tuple[int, ...]] = {}
         self._maker: dict[int, int] = {}
+        """Of a value, the call of its step that made its memory."""
         self._facts: dict[int, list[tuple[str, float, int]]] = {}
         """Of the number of a tensor from outside: what its values tell, how much of it, and of which size."""
         self._trained: set[int] = set()
@@ -131,6 +138,8 @@ class Values(TorchFunctionMode):
         self._weights: set[int] = set()
         """Numbers of parameters, and of what is computed of parameters alone."""
         self._random: set[Any] = set()
+        self._written: set[int] = set()
+        """Numbers of values that something was written onto: each needs memory of its own."""
         self._updating = self._wrote = False
         self._scopes: list[bool] = []
         """Of each open ``record_function``, whether it is the step of an optimizer."""
@@ -138,13 +147,17 @@ class Values(TorchFunctionMode):
         self._count = 0
         self._foreign = False
         """Whether a gradient passes what no call of PyTorch made."""
-        self._broken = False
+        self._unread = 4 * _MOST_NUMBERS
+        """Numbers that may still be read."""
+        self.stopped = ""
+        """Why the steps are followed no more; empty while they are."""
 
     @contextmanager
     def step(self) -> Iterator[None]:
         """Follow one step; not if something of the program would notice."""
-        if self._broken or torch.compiler.is_compiling() or _compiles():
-            self._broken = True
+        if torch.compiler.is_compiling() or _compiles():
+            self._stop("PyTorch compiles parts of the program")
+        if self.stopped:
             yield
             return
         self._steps.append(_Step())
@@ -191,7 +204,7 @@ class Values(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name.startswith(SCOPE):
             self._scope(name, args)
-        if self._broken or name.startswith(SCOPE):
+        if self.stopped or name.startswith(SCOPE):
             return func(*args, **kwargs)
         call = drawn = None
         with suppress(Exception):
@@ -216,8 +229,17 @@ class Values(TorchFunctionMode):
             step.calls.append(call)
             self._after(call, number, args, kwargs, result, drawn)
         except Exception:  # noqa: BLE001  a tensor of a kind that has no such attributes
-            self._broken = True
+            self._stop("a call gave something that is no usual tensor")
+        if len(step.calls) >= _MOST_CALLS:
+            self._stop(f"a step makes more than {_MOST_CALLS:,} calls of PyTorch")
         return result
+
+    def _stop(self, why: str) -> None:
+        """Follow no more calls, and keep nothing of those before."""
+        self.stopped = why
+        self._steps.clear()
+        for kept in (self._known, self._values, self._memory, self._facts, self._random):
+            kept.clear()
 
     def _drawn(self) -> bytes:
         """Return the states of the generators of random numbers."""
@@ -244,6 +266,8 @@ class Values(TorchFunctionMode):
         # What no call of PyTorch made of a result, such as a parameter, uses its memory.
         self._steps[-1].used.update(self._memory.get(_memory_of(tensor), ()))
         self._keep(tensor, number, version)
+        if known is not None and known[0]() is tensor and known[2] in self._maker:
+            self._maker[number] = self._maker[known[2]]
         if tensor.grad_fn is not None and known is None:
             self._foreign = True
         if tensor.requires_grad or self._updating:
@@ -260,7 +284,9 @@ class Values(TorchFunctionMode):
             and number not in self._trained
             and number not in self._facts
             and _may_look(tensor)
+            and tensor.numel() <= self._unread
         ):
+            self._unread -= tensor.numel()
             self._facts[number] = list(_facts_of(tensor))
 
     def _keep(self, tensor: torch.Tensor, number: int, version: int | None = None) -> None:
@@ -290,7 +316,8 @@ class Values(TorchFunctionMode):
             )  # fmt: skip
         if isinstance(value, np.ndarray):
             small = value.nbytes <= _LARGE_BYTES and value.dtype != object
-            return ("array", str(value.dtype), value.shape, value.tobytes() if small else self._new())
+            same = blake2b(value.tobytes()).digest() if small else self._new()
+            return "array", str(value.dtype), value.shape, same
         if value is None or isinstance(
             value, bool | int | float | complex | str | torch.dtype | torch.device | torch.layout
             | torch.memory_format | type(...)
@@ -359,6 +386,10 @@ class Values(TorchFunctionMode):
             for one in _tensors((args, kwargs)):
                 self._known.pop(id(one), None)
         self._wrote |= writes
+        if writes and call.inputs:
+            base = args[0]._base if args and isinstance(args[0], torch.Tensor) else None
+            known = self._known.get(id(base))
+            self._written.update(call.inputs[:1] if known is None else (call.inputs[0], known[2]))
         call.works = writes or not results
         call.grad = any(one.requires_grad for one in results)
         call.weights = bool(call.inputs) and self._weights.issuperset(call.inputs) and not self._updating
@@ -368,7 +399,7 @@ class Values(TorchFunctionMode):
         first = None if random else self._values.get(key)
         if first is None and not random:
             first = self._values[key] = self._new()
-        outputs = []
+        outputs, made = [], self._maker.get(call.inputs[0], number) if writes and call.inputs else number
         written = [args[0]] if name == "__setitem__" and isinstance(args[0], torch.Tensor) else []
         for at, one in enumerate([*results, *written]):
             value = self._new() if random else self._values.setdefault((first, at), self._count + 1)
@@ -385,12 +416,13 @@ class Values(TorchFunctionMode):
         if not random:
             step.numbers.setdefault(key, number)
         for value in outputs:
-            self._maker.setdefault(value, number)
-        self._grows(call, number, args)
+            self._maker.setdefault(value, made)
+        if len(self._steps) > 1:
+            self._grows(call, number)
 
     # --- lengths ------------------------------------------------------------------------------------------
 
-    def _grows(self, call: _Call, number: int, args: Any) -> None:
+    def _grows(self, call: _Call, number: int) -> None:
         """Note a value that begins with an earlier one, and a call that was made for the earlier one, too."""
         root = self._root
         if call.name in _JOINS and len(call.inputs) > 1 and len(call.outputs) == 1:
@@ -419,7 +451,7 @@ class Values(TorchFunctionMode):
 
     def facts(self) -> list[Fact]:
         """Return which calls of the second step were needless; none if it was not followed as a whole."""
-        if self._broken or len(self._steps) != 2:
+        if len(self._steps) != 2:
             return []
         facts = [
             *self._again(), *self._unused(), *self._longer(), *self._order(), *self._told(),
@@ -429,7 +461,9 @@ class Values(TorchFunctionMode):
         whole = self._whole(facts)
         for kind, number, other, name, ratio in facts:
             line, there = self._lines(number, other)
-            if other is None and (frames := whole.get((kind, number))):
+            if kind == "padded" and other is not None:
+                line, there = _text(other.frames), ""  # where its length was given
+            elif other is None and (frames := whole.get((kind, number))):
                 line = _text(frames)
             groups.setdefault((kind, line, there), []).append((number, name, ratio))
         return [
@@ -476,16 +510,21 @@ class Values(TorchFunctionMode):
 
     def _again(self) -> Iterator[tuple[str, int, _Call | None, str, float]]:
         calls, earlier = self._last.calls, self._steps[0]
-        for number, call in enumerate(calls):
-            if call.works or call.key in self._random:
-                continue
+        computed = [
+            (number, call)
+            for number, call in enumerate(calls)
+            if not call.works and call.key not in self._random and self._written.isdisjoint(call.outputs)
+        ]
+        # A step that computes nothing new is there to be measured.
+        measures = all(call.key in earlier.numbers for _, call in computed)
+        for number, call in computed:
             at = self._last.numbers.get(call.key, number)
             if at != number:
                 first = calls[at]
                 # What needs no gradient is the one to do without.
                 gone, stays = (at, call) if call.grad and not first.grad else (number, first)
                 yield "again", gone, stays, call.name, 1.0
-            elif call.key in earlier.numbers and call.inputs:
+            elif call.key in earlier.numbers and call.inputs and not measures:
                 yield "before", number, None, call.name, 1.0
 
     def _unused(self) -> Iterator[tuple[str, int, None, str, float]]:
@@ -543,10 +582,10 @@ class Values(TorchFunctionMode):
                     yield "order", at, call, inner.name, saved
                     yield "order", number, inner, call.name, saved
 
-    def _told(self) -> Iterator[tuple[str, int, None, str, float]]:
+    def _told(self) -> Iterator[tuple[str, int, _Call | None, str, float]]:
         """Yield calls on tensors from outside that are padded, or mostly zeros."""
-        comes: dict[int, list[tuple[float, int]]] = {}
-        before = self._steps[0].calls
+        comes: dict[int, list[tuple[float, int, _Call]]] = {}
+        before, made = self._steps[0].calls, self._maker
         names = [call.name for call in before]
         if names != [call.name for call in self._last.calls]:
             return
@@ -555,14 +594,15 @@ class Values(TorchFunctionMode):
             for value, shape in zip(call.inputs, call.shapes, strict=False):
                 for kind, ratio, size in self._facts.get(value, ()):
                     if kind == "padded":
-                        padded.append((ratio, size))
+                        padded.append((ratio, size, before[made[value]] if value in made else call))
                     elif call.name in _PRODUCTS:
                         yield "zeros", number, None, kind, ratio
                 padded += [one for one in comes.get(value, ()) if one[1] in shape]
+            padded.sort(key=itemgetter(0))
             if padded and not call.works:  # what is written to is looked at again
                 for value in call.outputs:
                     comes[value] = padded
-                yield "padded", number, None, call.name, max(padded)[0]
+                yield "padded", number, padded[-1][2], call.name, padded[-1][0]
 
     def _enlarged(self) -> Iterator[tuple[str, int, _Call, str, float]]:
         """Yield values that are repeated, or enlarged otherwise, and then multiplied to fewer."""

@@ -434,3 +434,68 @@ def test_weights_that_a_function_of_others_updates_are_new() -> None:
         optimizer.step()
 
     assert "before" not in facts(train)
+
+
+def test_a_step_that_computes_nothing_new_is_there_to_be_measured() -> None:
+    net, data = model(), torch.randn(16, 8)
+
+    def infer(fresh: bool) -> None:
+        with torch.no_grad():
+            net(data).sum().item()
+            if fresh:
+                torch.randn(4, 4).exp().sum().item()
+
+    assert facts(lambda: infer(False)) == {}
+    assert "before" in facts(lambda: infer(True))
+
+
+def test_a_step_of_very_many_calls_is_not_followed_to_its_end(monkeypatch) -> None:
+    monkeypatch.setattr(followed, "_MOST_CALLS", 10)
+    batch, values = torch.randn(8, 8), Values()
+    for calls in (9, 12, 2):
+        with values.step():
+            for _ in range(calls):
+                batch.exp()
+    assert values.facts() == []
+    assert (values.calls, values.stopped) == (0, "a step makes more than 10 calls of PyTorch")
+
+
+def test_no_more_numbers_are_read_in_a_step_than_take_a_moment(monkeypatch) -> None:
+    read: list[int] = []
+    monkeypatch.setattr(followed, "_MOST_NUMBERS", 64)
+    monkeypatch.setattr(followed, "_facts_of", lambda tensor: read.append(tensor.numel()) or [])
+    facts(lambda: [torch.full((4, 16), float(n)) for n in range(9)])
+    assert read == [64] * 4
+
+
+@pytest.mark.parametrize("way", ["index", "part", "in place"])
+def test_memory_that_is_written_to_is_needed_each_time(way: str) -> None:
+    def train() -> None:
+        for _ in range(3):
+            row = torch.zeros(4, 64)
+            if way == "index":
+                row[torch.randint(4, (64,)), torch.arange(64)] = 1.0
+            elif way == "part":
+                row[1:3].add_(torch.randn(2, 64))
+            else:
+                row.normal_()
+            row.sum().item()
+
+    assert "zeros" not in facts(train).get("again", [])
+
+
+def test_padding_is_told_where_the_batch_is_made() -> None:
+    table, values = nn.Embedding(50, 8), Values()
+
+    def collate() -> torch.Tensor:
+        batch = torch.zeros(4, 64, dtype=torch.long)  # here
+        for row in batch:
+            row[:9] = torch.randint(1, 50, (9,))
+        return batch
+
+    for _ in range(2):
+        with values.step():
+            table(collate()).sum().backward()
+    [line] = {one.line for one in values.facts() if one.kind == "padded"}
+    marked = [n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1) if "  # here" in text]
+    assert f"({marked[0]}): collate" in line
