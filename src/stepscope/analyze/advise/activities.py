@@ -112,6 +112,8 @@ def _has_workers(case: Case) -> bool:
 def _load_ahead(facts: Facts, case: Case) -> str:
     """Return the remedy for a step that waits for data, in terms of the program's loader."""
     waited = case.waited
+    if "workers" in case.evidence and not _workers(case.evidence).pays:
+        return _of_workers(case)
     if _alone(waited):
         return _ONE_PROCESSOR + ("; keep the workers (persistent_workers=True)" if _has_workers(case) else "")
     if of_workers := _of_workers(case):
@@ -145,12 +147,17 @@ def _what(case: Case) -> str:
     return f" {names + ' ' if names else ''}{'once' if often == 1 else f'{often:.2g} times'} {unit}"
 
 
+def _workers(evidence: Mapping[str, Any]) -> Workers:
+    ratios = (evidence[f"{name}_ratio"] for name in ("fetch", "collate", "work"))
+    return Workers(evidence["workers"], *ratios)
+
+
 def _of_workers(case: Case) -> str:
     """Return the remedy if worker processes load the data; empty if none is known."""
     if "workers" not in case.evidence:
         return MORE_WORKERS if HAS_WORKERS in case.chain else ""
     evidence = case.evidence
-    return Workers(evidence["workers"], evidence["fetch_ratio"], evidence["collate_ratio"]).remedy
+    return _workers(evidence).remedy
 
 
 def _missing(activity: Purpose, looked: list[Waited]) -> str:
@@ -227,7 +234,7 @@ def _case(activity: Purpose, waited: Waited) -> Case | None:
         chain = (*chain, workers.said)
         evidence |= {
             "workers": workers.count, "fetch_ratio": workers.fetch_ratio,
-            "collate_ratio": workers.collate_ratio,
+            "collate_ratio": workers.collate_ratio, "work_ratio": workers.work_ratio,
         }  # fmt: skip
     case = Case(waited, worth, evidence, lines[0] if lines else None, rows, chain, spans=spans)
     return case.bounded(activity == Purpose.LOADING and _alone(waited))

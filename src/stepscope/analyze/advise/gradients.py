@@ -25,8 +25,8 @@ _FILLS = re.compile(r"^aten::fill_$")
 _ACCUMULATES = re.compile(r"^torch::autograd::AccumulateGrad$")
 _ADDS = re.compile(r"^aten::add_$")
 _STEPS = re.compile(r"^Optimizer\.step#")
-_OF_MANY = re.compile(r"_foreach_|_fused_")
-"""Operators that are given the parameters of an optimizer all at once."""
+_UNCOUNTED = re.compile(r"_foreach_|_fused_|^torch::autograd::AccumulateGrad$")
+"""Operators that are given all parameters at once, and those of a backward pass that an optimizer calls."""
 _CLEARS = re.compile(r"^Optimizer\.(?:step|zero_grad)#")
 _DRAWS = re.compile(
     r"^aten::(?:rand|normal|uniform|bernoulli|multinomial|exponential|(?:native|_fused)_dropout)"
@@ -137,9 +137,9 @@ def _parameters(trace: Trace, mine: Ints, call: int) -> int:
     """Return the number of parameters that a call of an optimizer updates, 0 if it is not known."""
     first, last = np.searchsorted(trace.start_ns[mine], (trace.start_ns[call], trace.end_ns[call]))
     within = mine[first:last]
-    called = outermost(trace, within[within != call])
-    if named(trace, _OF_MANY)[trace.name[called]].any():
+    if named(trace, _UNCOUNTED)[trace.name[within]].any():
         return 0
+    called = outermost(trace, within[within != call])
     _, counts = np.unique(trace.name[called], return_counts=True)
     many, names = np.unique(counts, return_counts=True)
     often = many[names == names.max()] if len(names) else many

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from stepscope.analyze.advise.cause import MADE, Cause
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, lines_told, most_frequent
 from stepscope.analyze.advise.host import SMALL_NS, optimizer_calls, optimizer_rows
-from stepscope.analyze.advise.remedy import show
+from stepscope.analyze.advise.remedy import framework_of, show
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import rows_spans
@@ -33,6 +33,9 @@ LOOKING_NS = 100_000
 """Longest time for which a look at a thread's stack holds it up: 20 to 50 µs were seen on a quiet machine."""
 _AROUND = re.compile(r"^autograd::engine::evaluate_function: |^torch::autograd::|^\w+Backward\d*$")
 _FUSED = re.compile(r"_fused_|_foreach_|multi_tensor_apply|FusedAdam|FusedSGD|fused_adam")
+
+_ONE_CALL = re.compile(r"^aten::_fused_")
+"""Operators that update all parameters of a group of an optimizer in one call."""
 
 
 def _small(facts: Facts) -> list[Case | None]:
@@ -134,6 +137,13 @@ def _leaves(trace: Trace, waited: Waited) -> Ints:
     names = {trace.name_of(int(row)) for row in inner[np.unique(trace.name[inner], return_index=True)[1]]}
     leaves: Ints = inner[~np.isin(inner, trace.parent[inner])]
     return leaves[:0] if any(map(_FUSED.search, names)) or len(leaves) < 2 * waited.count else leaves
+
+
+def _groups(trace: Trace, waited: Waited) -> Ints:
+    """Return the operators of a fused optimizer, each of which updates a group; none if they are few."""
+    inner = optimizer_rows(trace, waited)
+    rows = outermost(trace, inner[named(trace, _ONE_CALL)[trace.name[inner]]])
+    return rows if len(rows) >= 2 * waited.count else rows[:0]
 
 
 def _calling(trace: Trace, tiny: Ints, looked: Ints | None = None) -> Spans:
@@ -324,7 +334,8 @@ def _optimizer(facts: Facts) -> list[Case | None]:
         if waited.lane < 0:
             continue
         rows, leaves = optimizer_calls(trace, waited), _leaves(trace, waited)
-        seen = seen or len(rows) > 0
+        seen, groups = seen or len(rows) > 0, _groups(trace, waited)
+        leaves = leaves if len(leaves) else groups
         if not len(leaves):
             continue
         spans = rows_spans(trace, rows)
@@ -343,6 +354,8 @@ def _optimizer(facts: Facts) -> list[Case | None]:
             "optimizer_ns": round(spans.measure_ns / waited.count),
             "most": most_frequent(trace, leaves),
         }
+        if len(groups):
+            evidence["groups"] = round(len(groups) / waited.count)
         lines = waited.lines(spans)
         of_line = lines[0] if lines else None
         cases.append(_worth_it(Case(waited, worth, evidence, of_line, leaves, spans=spans)))
@@ -351,25 +364,38 @@ def _optimizer(facts: Facts) -> list[Case | None]:
     return cases
 
 
+def _optimizer_remedies(facts: Facts, case: Case) -> str:
+    if "groups" in case.evidence:
+        return "put parameters with the same settings into one parameter group"
+    return {
+        "torch": "torch.optim.…(…, fused=True), or foreach=True; a fused optimizer still takes part of this "
+        "time",
+        "tensorflow": "update all parameters in one compiled function: tf.function(jit_compile=True) around "
+        "apply_gradients",
+    }.get(framework_of(facts.timeline), "update all parameters in one compiled function")
+
+
 OPTIMIZER = Cause(
     rule="unfused-optimizer",
     width=1,
     cases=_optimizer,
     say=lambda case: (
-        "the optimizer updates parameter by parameter, "
-        f"{case.evidence['operators_per_step']:,.0f} operators "
-        f"{'a step' if case.waited.marked else 'in all'}, for {case.cost}"
+        (
+            f"the fused optimizer is called {case.evidence['groups']:,} times a step, once for each "
+            f"parameter group, for {case.cost}"
+        )
+        if "groups" in case.evidence
+        else (
+            "the optimizer updates parameter by parameter, "
+            f"{case.evidence['operators_per_step']:,.0f} operators "
+            f"{'a step' if case.waited.marked else 'in all'}, for {case.cost}"
+        )
     ),
     made=MADE,
-    remedies={
-        "torch": "torch.optim.…(…, fused=True), or foreach=True; a fused optimizer still takes part of this "
-        "time",
-        "tensorflow": "update all parameters in one compiled function: tf.function(jit_compile=True) around "
-        "apply_gradients",
-        "": "update all parameters in one compiled function",
-    },
+    remedies=_optimizer_remedies,
     command=lambda facts, case: show(facts, "op", order="occurrence"),
-    withdrawn="one of its operators is fused or foreach, or the steps with one operator in place of these "
-    f"would not be {WORTH:.0%} shorter",
-    sure=lambda case: case.waited.has_device,  # else one operator in place of many may save nothing
+    withdrawn="one of its operators is foreach, or fused and called once, or the steps with one operator in "
+    f"place of these would not be {WORTH:.0%} shorter",
+    # Without a device one operator in place of many may save nothing; groups may need settings of their own.
+    sure=lambda case: case.waited.has_device and "groups" not in case.evidence,
 )

@@ -130,16 +130,23 @@ class Workers:
         count: How many were seen at work.
         fetch_ratio: Share of the waiting in which one of them fetched a batch; of that, collating.
         collate_ratio: Share of the waiting in which one of them collated.
+        work_ratio: All the time in the steps in which they fetched, as a share of the waiting.
     """
 
     count: int
     fetch_ratio: float
     collate_ratio: float
+    work_ratio: float
 
     @property
     def slow(self) -> bool:
         """True if they fetched during most of the wait, so that their code is too slow."""
         return self.fetch_ratio >= MOSTLY
+
+    @property
+    def pays(self) -> bool:
+        """True if the training would wait for most of the time, too, if it made its batches itself."""
+        return self.work_ratio >= MOSTLY
 
     @property
     def said(self) -> str:
@@ -156,6 +163,12 @@ class Workers:
     @property
     def remedy(self) -> str:
         """The remedy."""
+        if not self.pays:
+            return (
+                "do without workers, DataLoader(num_workers=0): making the batches takes "
+                f"{self.work_ratio:.0%} of the time in which the training waits for them; or keep them "
+                "(persistent_workers=True), and hand less over, in fewer tensors"
+            )
         if not self.slow:
             return (
                 "keep workers: DataLoader(persistent_workers=True), one loader for all epochs, and hand less "
@@ -174,8 +187,11 @@ def workers_of(waited: Waited, waiting: Spans) -> Workers | None:
     if not len(fetch) or not len(waiting):
         return None
     whole = waiting.measure_ns
-    shares = [rows_spans(trace, rows).intersect(waiting).measure_ns / whole for rows in (fetch, collate)]
-    return Workers(len(distinct(trace.lane[fetch])), *shares)
+    fetched, collated = (
+        rows_spans(trace, rows).intersect(waiting).measure_ns / whole for rows in (fetch, collate)
+    )
+    work = trace.duration_ns[fetch[waited.spans.holds(trace.start_ns[fetch])]].sum() / whole
+    return Workers(len(distinct(trace.lane[fetch])), fetched, collated, float(work))
 
 
 def has_workers(waited: Waited, waiting: Spans) -> bool:

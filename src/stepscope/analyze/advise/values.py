@@ -31,7 +31,7 @@ _CALLS = re.compile(r"^stepscope value \d+$")
 _OWN = re.compile(r"^stepscope values$")
 
 
-def selected(kind: str) -> Callable[[Waited], Selection | None]:
+def selected(*kinds: str) -> Callable[[Waited], Selection | None]:
     """Return the selection of the calls of which some kind of fact is known."""
 
     def select(waited: Waited) -> Selection | None:
@@ -43,7 +43,7 @@ def selected(kind: str) -> Callable[[Waited], Selection | None]:
         best: dict[tuple[str, str], list[tuple[int, Needless, Spans]]] = {}
         spans = []
         for followed in every:
-            wanted = [fact for fact in followed.facts if fact.kind == kind]
+            wanted = [fact for fact in followed.facts if fact.kind in kinds]
             if not wanted:
                 continue
             step = _Step(waited, followed)
@@ -66,9 +66,11 @@ def selected(kind: str) -> Callable[[Waited], Selection | None]:
         ).intersect(waited.spans)
         line, other = (line_of(sampled.shown(text)) for text in (fact.line, fact.other))
         evidence: dict[str, Any] = {
-            "calls": sum(len(one.calls) for one in followed_facts(every, kind)),
+            "calls": sum(len(one.calls) for one in followed_facts(every, kinds)),
             "function": fact.name, "needless_ratio": round(ratio, 3),
         }  # fmt: skip
+        if fact.kind == "kept":
+            evidence["kept"] = True
         if other is not None and other != line:
             evidence["other"] = str(other)
         share = None if line is None else Share(line, scopes.measure_ns, 0, "")
@@ -77,10 +79,10 @@ def selected(kind: str) -> Callable[[Waited], Selection | None]:
     return select
 
 
-def followed_facts(every: tuple[Followed, ...], kind: str) -> list[Needless]:
-    """Return the facts of some kind of the last capture that has one."""
+def followed_facts(every: tuple[Followed, ...], kinds: tuple[str, ...]) -> list[Needless]:
+    """Return the facts of some kinds of the last capture that has one."""
     for followed in reversed(every):
-        facts = [fact for fact in followed.facts if fact.kind == kind]
+        facts = [fact for fact in followed.facts if fact.kind in kinds]
         if facts:
             return facts
     return []
@@ -155,7 +157,7 @@ def _there(case: Case) -> str:
 def _row(rule: str, kind: str, say: Callable[[Case], str], remedy: str, withdrawn: str, **more: Any) -> Cause:
     return Cause(
         rule=rule,
-        cases=on_each(selected(kind)),
+        cases=on_each(selected(*kind.split())),
         say=say,
         remedies={"": remedy},
         withdrawn=f"{withdrawn}, or the steps without that would not be {WORTH:.0%} shorter",
@@ -186,10 +188,23 @@ VALUES: tuple[Cause, ...] = (
     ),
     _row(
         "unused-results",
-        "unused",
+        "unused kept",
         lambda case: f"results that nothing uses are computed ({case.evidence['function']}), for {case.cost}",
         "leave this out; compute it only in the steps that use it",
         "everything that is computed is used, kept or logged",
+        sure=lambda case: "kept" not in case.evidence,  # steps that were not followed may use it
+    ),
+    _row(
+        "unused-option",
+        "asked",
+        lambda case: (
+            f"a result that nothing uses is asked for ({case.evidence['function']}); the call takes "
+            f"{case.cost}"
+        ),
+        "leave the option out (False): without it a function may choose a faster way, as attention does that "
+        "returns no weights",
+        "what the option gives is used",
+        bound=True,
     ),
     _row(
         "computed-longer",
@@ -237,6 +252,18 @@ VALUES: tuple[Cause, ...] = (
         ),
         "choose the places that count by a mask before the last layer",
         "the loss ignores fewer than half of the places",
+        bound=True,
+    ),
+    _row(
+        "scattered-rows",
+        "scattered",
+        lambda case: (
+            "rows are copied from a tensor whose columns lie together in memory, so that each number of a "
+            f"row is in a place of its own; that takes {case.cost}"
+        ),
+        "make its rows contiguous once: .contiguous(), of a NumPy array np.ascontiguousarray (pandas and "
+        ".T give one in Fortran order)",
+        "the rows that are copied are contiguous",
         bound=True,
     ),
     _row(

@@ -42,6 +42,10 @@ _LARGER = frozenset(
 """Functions that repeat values or take means of them, which may as well be done after a product."""
 _JOINS = frozenset({"cat", "concat", "concatenate"})
 _LOSSES = frozenset({"cross_entropy", "nll_loss"})
+_ASKS = ("need_", "return_")
+"""How arguments begin that ask a function for one more result."""
+_LINE_BYTES = 64
+"""Memory is read in lines of this size."""
 _HALF = 0.5
 _LARGE_BYTES = 1 << 20
 """Arrays of the host up to this size are compared by their values."""
@@ -65,9 +69,10 @@ class Fact(NamedTuple):
     """Calls whose work was needless, as far as their values tell.
 
     Attributes:
-        kind: ``again`` in the step, ``before`` in the step before, ``unused``, ``longer`` each time, the
-            ``order`` of two products, ``padded``, ``zeros``, ``enlarged``
-            before a product, ``ignored`` by the loss, of ``weights`` alone.
+        kind: ``again`` in the step, ``before`` in the step before, ``unused``, the same though ``kept`` until
+            the step's end, ``asked`` for and unused, ``longer`` each time, the ``order`` of two products,
+            ``scattered`` rows, ``padded``, ``zeros``, ``enlarged`` before a product, ``ignored`` by the loss,
+            of ``weights`` alone.
         calls: Their numbers in the second step.
         line: The line that makes them.
         other: The line that made the same before; empty without.
@@ -97,6 +102,12 @@ class _Call:
     took_ns: int = 0
     ignored: float = 0.0
     """The share of the targets that a loss ignores."""
+    kept: bool = False
+    """Whether a result was still there at the end of the step."""
+    asked: str = ""
+    """An argument that asks for one more result."""
+    scattered: bool = False
+    """Whether the rows that it copies lie in distant places each, of a tensor that no call made."""
     weights: bool = False
     """Whether all that it is given comes of parameters alone."""
     key: Any = None
@@ -169,6 +180,8 @@ class Values(TorchFunctionMode):
                 yield
         finally:
             self._leave()
+            for call in self._steps[-1].calls if self._steps else ():
+                call.kept = any(ref() is not None for ref in call.refs)
 
     def _leave(self) -> None:
         """Take the mode off the thread's stack, wherever in it it is."""
@@ -337,7 +350,13 @@ class Values(TorchFunctionMode):
             given[1] = given[2] = None  # running means, which the result does not depend on
         tokens = self._token(given, inputs, shapes), self._token(dict(kwargs), inputs, shapes)
         enabled = torch.is_autocast_enabled()
-        return _Call(name, self._frames(), tuple(inputs), tuple(shapes), key=(func, enabled, tokens))
+        asked = next((one for one in kwargs if one.startswith(_ASKS) and kwargs[one] is True), "")
+        key = func, enabled, tokens
+        outside = bool(inputs) and inputs[0] not in self._maker
+        scattered = outside and name == "__getitem__" and _scattered(*args)
+        return _Call(
+            name, self._frames(), tuple(inputs), tuple(shapes), asked=asked, scattered=scattered, key=key
+        )
 
     def _frames(self) -> Frames:
         """Return the frames of the program's own code, the outermost first."""
@@ -455,7 +474,7 @@ class Values(TorchFunctionMode):
             return []
         facts = [
             *self._again(), *self._unused(), *self._longer(), *self._order(), *self._told(),
-            *self._enlarged(), *self._ignored(), *self._of_weights(),
+            *self._enlarged(), *self._ignored(), *self._of_weights(), *self._scattered(),
         ]  # fmt: skip
         groups: dict[tuple[str, str, str], list[tuple[int, str, float]]] = {}
         whole = self._whole(facts)
@@ -484,7 +503,7 @@ class Values(TorchFunctionMode):
         for kind, number, *_ in facts:
             of_kind.setdefault(kind, set()).add(number)
         lines = {}
-        for kind in ("before", "unused", "weights"):
+        for kind in ("before", "unused", "kept", "weights"):
             goes = of_kind.get(kind, set())
             needed = {
                 one
@@ -528,22 +547,28 @@ class Values(TorchFunctionMode):
                 yield "before", number, None, call.name, 1.0
 
     def _unused(self) -> Iterator[tuple[str, int, None, str, float]]:
-        """Yield the calls whose results nothing had used by the end of the next step."""
+        """Yield the calls whose results nothing had used by the end of the next step.
+
+        What was kept until its step ended may be used in others. Of calls with several results that one was
+        asked for, only the others may be used.
+        """
         before, now = self._steps[0].calls, self._last.calls
         if self._foreign or [call.name for call in before] != [call.name for call in now]:
             return
         used = self._steps[0].used | self._last.used
         for call in now:
             used.update(call.inputs)
-        needed: list[bool] = []
-        for call in reversed(before):
+        kept: set[int] = set()
+        for number, call in reversed([*enumerate(before)]):
             alive = any(ref() is not None for ref in call.refs)
-            needs = call.works or alive or any(value in used for value in call.outputs)
-            if needs:
+            if call.works or alive or not used.isdisjoint(call.outputs):
                 used.update(call.inputs)
-            needed.append(needs)
-        for number, needs in enumerate(reversed(needed)):
-            if not needs:
+                if call.asked and len(call.outputs) > 1 and not used.issuperset(call.outputs):
+                    yield "asked", number, None, f"{call.name}, {call.asked}=True", 1.0
+            elif call.kept or not kept.isdisjoint(call.outputs):
+                kept.update(call.inputs)
+                yield "kept", number, None, now[number].name, 1.0
+            else:
                 yield "unused", number, None, now[number].name, 1.0
 
     def _longer(self) -> Iterator[tuple[str, int, _Call, str, float]]:
@@ -603,6 +628,12 @@ class Values(TorchFunctionMode):
                 for value in call.outputs:
                     comes[value] = padded
                 yield "padded", number, padded[-1][2], call.name, padded[-1][0]
+
+    def _scattered(self) -> Iterator[tuple[str, int, None, str, float]]:
+        """Yield copies of rows that lie in distant places each."""
+        for number, call in enumerate(self._last.calls):
+            if call.scattered:
+                yield "scattered", number, None, call.name, 1.0
 
     def _enlarged(self) -> Iterator[tuple[str, int, _Call, str, float]]:
         """Yield values that are repeated, or enlarged otherwise, and then multiplied to fewer."""
@@ -692,6 +723,16 @@ def _may_look(tensor: torch.Tensor) -> bool:
     wrapper of ``torch.func``, has no values of its own.
     """
     return type(tensor) in _PLAIN and tensor.device.type == "cpu" and tensor.numel() <= _MOST_NUMBERS
+
+
+def _scattered(tensor: object, at: object) -> bool:
+    """Return whether rows that are chosen of a tensor lie in distant places each, but its columns do not."""
+    if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided or tensor.ndim < 2:
+        return False
+    if isinstance(at, slice | int | tuple | type(None) | type(...)):  # a view
+        return False
+    size = tensor.element_size()
+    return tensor.shape[-1] > 1 and tensor.stride(0) * size < _LINE_BYTES <= tensor.stride(-1) * size
 
 
 def _memory_of(tensor: torch.Tensor) -> int:

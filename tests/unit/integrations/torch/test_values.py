@@ -499,3 +499,47 @@ def test_padding_is_told_where_the_batch_is_made() -> None:
     [line] = {one.line for one in values.facts() if one.kind == "padded"}
     marked = [n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1) if "  # here" in text]
     assert f"({marked[0]}): collate" in line
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_what_is_kept_until_the_end_of_a_step_may_be_used_in_others(keeps: bool) -> None:
+    net, kept = model(), {}
+
+    def train() -> None:
+        out = net(torch.randn(16, 8))
+        share = (out.detach().abs() > 0.9).float().mean()
+        if keeps:
+            kept["share"] = share
+        out.mean().backward()
+
+    told = facts(train)
+    assert ("kept" in told, "unused" in told) == (keeps, not keeps)
+
+
+@pytest.mark.parametrize(("asks", "uses"), [(True, False), (True, True), (False, False)])
+def test_a_result_that_is_asked_for_and_not_used_is_told(asks: bool, uses: bool) -> None:
+    attention = nn.MultiheadAttention(8, 2)
+
+    def train() -> None:
+        x = torch.randn(5, 2, 8)
+        out, weights = attention(x, x, x, need_weights=asks)
+        (out.mean() + (weights.square().mean() if uses else 0)).backward()
+
+    told = facts(train)
+    assert told.get("asked", []) == ["multi_head_attention_forward, need_weights=True"] * (asks and not uses)
+
+
+@pytest.mark.parametrize(
+    ("way", "told"), [("columns", True), ("rows", False), ("narrow", False), ("copied", False)]
+)
+def test_rows_of_what_lies_by_columns_are_told(way: str, told: bool) -> None:
+    table = torch.randn(64, 500).T if way != "rows" else torch.randn(500, 64)
+    table = table[:, :1] if way == "narrow" else table
+
+    def train() -> None:
+        chosen = torch.randint(500, (32,))
+        some = table.contiguous() if way == "copied" else table
+        (some[chosen] * 2).sum().item()
+        table[3:9].sum().item()
+
+    assert ("scattered" in facts(train)) is told
