@@ -29,6 +29,7 @@ _FORMS = (
 _LIBRARY = re.compile(r"(^|/)(site-packages|dist-packages|\.?venv[^/]*)/")
 """Folders of installed packages, and of environments."""
 _PACKAGE = re.compile(r"(?:^|/)(?:site|dist)-packages/([^/(]+)")
+_FOLDER = re.compile(r"(?:^|/)(?:site|dist)-packages/([^(]+)/[^/(]+\(")
 _INTERPRETER = re.compile(r"^<|/lib(64)?/python\d|(^|/)python\d[.\d]*/|(^|/)lib/python")
 _WRITTEN = re.compile(r"/__autograph_generated_file\w*\.py$|/torchinductor_[^/]+/")
 """Files that compilers write: nobody's lines to change."""
@@ -150,6 +151,12 @@ class Origins:
 def package_of(name: str) -> str:
     """Return the installed package whose code a frame is, by its path; ``""`` if that does not tell."""
     match = _PACKAGE.search(name)
+    return match[1] if match else ""
+
+
+def folder_of(name: str) -> str:
+    """Return the folder of an installed package in which a frame's file lies; ``""`` as above."""
+    match = _FOLDER.search(name)
     return match[1] if match else ""
 
 

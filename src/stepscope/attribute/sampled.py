@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.attribute.origin import Origin, Origins, SourceLine, line_of, package_of, scripts_of
+from stepscope.attribute.origin import Origin, Origins, SourceLine, folder_of, line_of, package_of, scripts_of
 from stepscope.attribute.source_lines import MOST_LINES, Share
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.trace.distinct import distinct
@@ -336,15 +336,30 @@ class Sampled:
 
     def in_packages_of(self, spans: Spans) -> Spans:
         """Return the time in Python of the packages, and what they call, whose Python ran in some time."""
-        frames, own = self.samples.frames, self._own
-        of_frame = [package_of(text) for text in frames]
-        packages = []
-        for stack in self.samples.stacks:
-            inner = next((at for at in range(len(stack), 0, -1) if own[stack[at - 1]]), 0)
-            packages.append(next((name for at in reversed(stack[inner:]) if (name := of_frame[at])), ""))
+        packages = self._called_of(package_of)
         inside = spans.within(self.samples.end_ns - 1, self.samples.end_ns) > 0
         wanted = {packages[at] for at in distinct(self.samples.stack[inside]).tolist()} - {""}
         return self.where_stack(np.array([name in wanted for name in packages], bool))
+
+    def package_in(self, spans: Spans) -> tuple[str, float]:
+        """Return the part of a package that most of some time is in, as ``flax/nnx``, and its share."""
+        parts = self._called_of(folder_of, outermost=True)
+        ran = spans.within(self.start_ns, self.samples.end_ns)
+        total = Counter[str]()
+        for at, ns in zip(self.samples.stack.tolist(), ran.tolist(), strict=True):
+            total[parts[at] if at >= 0 else ""] += ns
+        whole, name = total.total(), max(total.keys() - {""}, key=total.__getitem__, default="")
+        return name, total[name] / whole if name and whole else 0.0
+
+    def _called_of(self, of: Callable[[str], str], *, outermost: bool = False) -> list[str]:
+        """Return for each stack what its innermost or outermost known frame is that the user's code calls."""
+        own, known = self._own, [of(text) for text in self.samples.frames]
+        called = []
+        for stack in self.samples.stacks:
+            inner = next((at for at in range(len(stack), 0, -1) if own[stack[at - 1]]), 0)
+            calls = stack[inner:] if outermost else reversed(stack[inner:])
+            called.append(next((name for at in calls if (name := known[at])), ""))
+        return called
 
     def where_stack(self, chosen: npt.NDArray[np.bool_]) -> Spans:
         """Return the time of some stacks, nothing if they were seen too rarely."""

@@ -109,6 +109,8 @@ def _say(case: Case) -> str:
     most = f", {time(case.evidence['one_call_ns'])} of it in one call of {call}" if call else ""
     if _untraced(case):
         most = f"; for {time(case.evidence['untraced_ns'])} of that nothing was recorded on the host"
+    if "package" in case.evidence:
+        most = f", which calls {case.evidence['package']}"
     return f"{who} for {case.cost}{most}"
 
 
@@ -225,6 +227,9 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
         "lines": lines_told(lines, python.measure_ns),
     }
     line = own[0] if own else leading(lines, seen)
+    if line is not None:
+        package, ratio = waited.sampled.package_in(waited.sampled.of_line(line.line).intersect(python))
+        evidence |= {"package": package} if ratio >= MAIN_SHARE else {}
     callers = [] if line is None else waited.sampled.callers(line.line)
     if callers:
         evidence["called_from"] = [str(one) for one in callers]
