@@ -524,7 +524,7 @@ class FaceCollator(ResidualTrainer):
     collate: Any = staticmethod(gathered)
 
     def fit(self) -> None:
-        from transformers import ResidualTrainer as FaceTrainer
+        from transformers import Trainer as FaceTrainer
         from transformers import TrainingArguments
 
         from stepscope.integrations.transformers import StepscopeCallback
