@@ -235,3 +235,10 @@ def test_python_of_a_package_that_ran_in_some_time_is_found_anywhere() -> None:
     assert seen.in_packages_of(Spans.window(10, 20)).measure_ns == 40
     assert seen.in_packages_of(Spans.window(50, 60)).measure_ns == 0
     assert seen.in_packages_of(Spans.window(0, 10)).measure_ns == 0
+
+
+def test_the_package_that_most_of_some_time_is_in_is_named_and_none_of_no_time() -> None:
+    seen = sampled(1, 3, 3, 3)
+    assert seen.package_in(everything()) == ("torch", 0.75)
+    assert seen.package_in(Spans.empty())[1] == 0.0
+    assert sampled(1, 1).package_in(everything()) == ("", 0.0)
