@@ -119,10 +119,17 @@ class RatesDiffer(Row):
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
-        others = [other.facts for other in run.of(known.stream.run, "learning_rate") if other is not known]
         points = self.limit("points")
         steps, means = known.facts.curve
-        if not others or len(means) < points:
+        if len(means) < points:
+            return None
+        others = [
+            other.facts
+            for other in run.of(known.stream.run, "learning_rate")
+            # An optimizer that stepped before this one, as Adam before L-BFGS, is no other group.
+            if other is not known and other.facts.last_step >= steps[-points]
+        ]
+        if not others:
             return None
         self.judged()
         usual = np.median([at_steps(other, steps.astype(float)) for other in others], axis=0)
