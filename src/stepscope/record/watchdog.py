@@ -84,13 +84,17 @@ class Watchdog:
                 writer.attract()
 
 
+CALLED = frozenset((*sys.stdlib_module_names, "numpy"))
+"""Packages whose functions this one calls itself."""
+
+
 def stopped(writer: WriterLoop, seconds: float) -> RecordError:
     """Return the error for a thread that has stopped writing."""
     what, hint = "its thread has ended", "please report this; start the training again to record more"
     if writer.alive:
         place = _user_code(sys._current_frames().get(writer.ident))
-        what = f"for {seconds:.0f} s the disk has not answered"
-        hint = "check whether the file system hangs (ls, df, dmesg); nothing needs to be done in the training"
+        what = f"for {seconds:.0f} s the disk has not answered, or its thread got no processor"
+        hint = "check whether the file system hangs (ls, df, dmesg), or the machine is overloaded (uptime)"
         if place is not None:
             code, line = place.f_code, place.f_lineno
             what = f"for {seconds:.0f} s it has waited for {code.co_name} in {code.co_filename}:{line}"
@@ -106,11 +110,11 @@ def stopped(writer: WriterLoop, seconds: float) -> RecordError:
 def _user_code(frame: FrameType | None) -> FrameType | None:
     """Return the user's function that this package has called on a thread, None if it has not called any.
 
-    Waiting for a lock or a disk is code of the standard library, and nobody's function.
+    Waiting for a lock or a disk is code of the standard library, and nobody's function; numpy is called here.
     """
     code = None
     while frame is not None and not frame.f_code.co_filename.startswith(PACKAGE):
-        if str(frame.f_globals.get("__name__")).partition(".")[0] not in sys.stdlib_module_names:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in CALLED:
             code = frame
         frame = frame.f_back
     return code
