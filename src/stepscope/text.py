@@ -12,6 +12,8 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
+CONTROLS = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
+"""Sequences by which a terminal changes colours and moves."""
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 _LONG_TIMES = ((86400, "d", 3600, "h", 60), (3600, "h", 60, "min", 1), (60, "min", 1, "s", 0.1))
 """Seconds of the two units of a longer time, the largest first, and of the least that a shorter one shows."""

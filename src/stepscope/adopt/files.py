@@ -15,8 +15,9 @@ from stepscope.adopt.log import Cell, Log, Record, cell, flattened, logs_from, n
 from stepscope.adopt.trackers import MLFLOW, SQLITE, WANDB, mlflow_runs, sqlite_runs, wandb_run
 from stepscope.errors import LogDirectoryError
 from stepscope.events.writer import EVENTS
-from stepscope.launch.lines import COLOUR, Table, place_of, values_of
+from stepscope.launch.lines import Table, place_of, values_of
 from stepscope.launch.plain import TIMES, Steps
+from stepscope.text import CONTROLS
 
 SUFFIXES = frozenset({".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".log", ".out", ".txt", ".wandb", ".db"})
 """Endings of files that are looked at in a directory."""
@@ -204,7 +205,7 @@ def _line_records(text: str) -> Sequence[Record]:
     records: list[dict[str, Cell]] = []
     times: Counter[str] = Counter()
     stamp: dict[str, Cell] = {}
-    for line in COLOUR.sub("", text).replace("\r", "\n").split("\n"):
+    for line in CONTROLS.sub("", text).replace("\r", "\n").split("\n"):
         values, place = values_of(line), place_of(line)
         if not values and (values := table.values_of(line)):
             place = table.place_of(line)

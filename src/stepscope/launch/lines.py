@@ -39,7 +39,6 @@ _ALONE = re.compile(
     r"\s+/|\s+[^\W\d][\w/@-]*\s[-+.\d]"
 )
 """Matches after a number without a unit: before an end, or the name of the next number."""
-COLOUR = re.compile("\x1b\\[[\\d;]*m")
 _BAR = re.compile(r"[|│]")
 _WORD = re.compile(r"[^\W\d][\w/@-]*")
 _APART = re.compile(r"\s{2,}|\t|\s*[|│]\s*")

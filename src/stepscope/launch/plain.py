@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.launch.lines import COLOUR, JUDGED, Table, place_of, role_of, values_of
+from stepscope.launch.lines import JUDGED, Table, place_of, role_of, values_of
 from stepscope.launch.sources import PRINTED
 from stepscope.names.splits import split_tag
+from stepscope.text import CONTROLS
 
 if TYPE_CHECKING:
     from stepscope.record import Run
@@ -92,7 +93,7 @@ class Told:
         Args:
             line: Without its end.
         """
-        line = COLOUR.sub("", line)
+        line = CONTROLS.sub("", line)
         values = values_of(line)
         place = place_of(line)
         if not values:

@@ -13,10 +13,11 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakSet
 
-from stepscope.launch.lines import COLOUR, MAX_LINE, MAX_LINES, values_of
+from stepscope.launch.lines import MAX_LINE, MAX_LINES, values_of
 from stepscope.launch.plain import Told
 from stepscope.launch.process import process
 from stepscope.launch.sources import PRINTED
+from stepscope.text import CONTROLS
 
 BARS = ("write", "set_postfix_str", "set_description", "set_description_str")
 """Methods of tqdm's bars whose first argument is a text."""
@@ -199,7 +200,7 @@ def take(text: Callable[[], str]) -> None:
             for line in whole.splitlines()[:MAX_LINES]:
                 told.line(line)
             return
-        whole = COLOUR.sub("", whole)
+        whole = CONTROLS.sub("", whole)
         values = values_of(whole)
         if not values and len(whole) <= MAX_LINES * MAX_LINE and whole.count("\n") <= MAX_LINES:
             lines = [values_of(line) or told.table.values_of(line) for line in whole.splitlines()]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from stepscope.text import scrub_text
+from stepscope.text import CONTROLS, scrub_text
 
 LINES = 50
 """The lines that are recorded, the last ones."""
@@ -19,8 +18,6 @@ WRITES = 1_000
 """Writes that are remembered: ``print`` makes two of a line, a bar one of each of its pictures."""
 LONGEST = LINES * MAX_LINE
 """Characters that are remembered of one write, the last ones."""
-COLOURS = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
-"""Sequences by which a terminal changes colours and moves."""
 
 
 class Console:
@@ -62,7 +59,7 @@ class Console:
             lines += ended
             unfinished[stream] = rest[-LONGEST:]
         shown = (
-            COLOURS.sub("", line).rstrip().rpartition("\r")[2] for line in [*lines, *unfinished.values()]
+            CONTROLS.sub("", line).rstrip().rpartition("\r")[2] for line in [*lines, *unfinished.values()]
         )
         last = [line for line in shown if line.strip()][-LINES:]
         return "\n".join(
