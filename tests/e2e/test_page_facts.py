@@ -298,10 +298,9 @@ def test_nor_in_a_sweep_in_completions_in_changes_or_in_answers_to_sql(sweep_and
     stated.collect("beside sql")
     assert stated.contradictions == {}
     several = stated.several
-    assert {"trial-2-s0 | train/loss | last", "changing | lr | max", "changing | lr | min"} <= several
     both = f"{TRIALS} | train/loss train | mean of steps 50\N{EN DASH}99"
     assert {"configurations", "compared, curves", "compared, figures"} <= {
         place for place, _ in stated.places[both]
     }
-    assert {"trial-0-s1 | train/loss | last", "changing | lr | last"} <= several
+    assert {f"{run} | train/loss | last" for run in ("trial-0-s1", "trial-2-s0", "changing")} <= several
     assert any(fact.endswith(", reward | cell") for fact in several)
