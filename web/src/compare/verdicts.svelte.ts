@@ -1,5 +1,6 @@
 /** The verdicts of the server on the metrics of both sides, for all that shows them. */
-import { ofCompared, type Fact } from "../runs/fact";
+import { ofCompared } from "../runs/contrast";
+import type { Fact } from "../runs/fact";
 import { tracksOf, type Track } from "../runs/sidelines";
 import type { SideName } from "../runs/sides";
 import type { Chart, Comparison, CompareRequest, Compared, Judgement } from "../server/api";

@@ -1,6 +1,18 @@
 /** Facts of two sides by key: what each side says, and whether they say the same. */
 import { configBrief, configText } from "./config";
 import { count } from "../format/number";
+import type { Fact } from "./fact";
+
+/** The value by which some runs are compared with others; none where they share no steps. */
+export const ofCompared = (
+  runs: readonly string[],
+  what: { chart: string; split: string | null },
+  window: string,
+  unit: string,
+): Fact | null =>
+  window
+    ? { of: [...runs].sort().join(", "), what: `${what.chart} ${what.split}`, statistic: window, unit }
+    : null;
 
 export interface Contrast {
   key: string;

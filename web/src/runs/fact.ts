@@ -30,17 +30,6 @@ export const ofSeries = (
   { unit, measure }: Pick<Chart, "unit" | "measure">,
 ): Fact => ({ of: run, what: tag, statistic, unit: measure.unit, exact: exactly(value, unit) });
 
-/** The value by which some runs are compared with others; none where they share no steps. */
-export const ofCompared = (
-  runs: readonly string[],
-  what: { chart: string; split: string | null },
-  window: string,
-  unit: string,
-): Fact | null =>
-  window
-    ? { of: [...runs].sort().join(", "), what: `${what.chart} ${what.split}`, statistic: window, unit }
-    : null;
-
 /** What a sentence about a finding states: it stands in several places, and says the same in all of them. */
 export const ofFinding = (run: string, finding: { rule: string; tag: string; since_step: number }): Fact => ({
   of: run,
