@@ -430,20 +430,20 @@ class WorseThanBest(Row):
         lost = max(self.limits["lost"] * (first - smooth[at]), SURE * max(curve_noise(values), one))
         if cost <= self.limits["cost"] or not (values[-SINCE:] > smooth[at] + lost).all():
             return None
-        at = middle_of_three(means, at)
         # One score is given for another, as answers that are right for classes that are found.
-        since = float(facts.walls[at])
+        since = float(facts.walls[at + 1])  # the last of the best three
         others = run.of(known.stream.run, "metric", split="eval")
         traded = (one for one in others if one is not known and not one.stream.because)
         if any(
             improves(one.facts, since, falls=one.stream.lower_is_better is True, rare=True) for one in traded
         ):
             return None
-        best = float(means[at])
+        lead = int(values.argmin())
+        best, best_step = float(means[lead]), int(steps[lead])
         begun = smooth[at] + BEGUN * (median(values[-SINCE:]) - smooth[at])
         since = since_when(facts, lambda values: sized(values) > begun)
-        text = f"it is {number(facts.last)}; its best was {number(best)} at step {int(steps[at]):,}"
-        return Seen(text, {"level": facts.level, "best": best, "best_step": float(steps[at])}, since)
+        text = f"it is {number(facts.last)}; its best was {number(best)} at step {best_step:,}"
+        return Seen(text, {"level": facts.level, "best": best, "best_step": float(best_step)}, since)
 
     def _only_lost(self, known: Known, run: RunFacts) -> Seen | None:
         """Return that no evaluation has been nearly as good as the first one, by any of its series."""
@@ -904,13 +904,6 @@ def with_training(training: Known, evaluated: Facts) -> Evaluations:
     begin = int(trained[0]) if len(trained) else len(ends)
     trains = means[np.searchsorted(trained, np.arange(begin, len(ends)), side="right") - 1]
     return Evaluations(steps[begin:], evaluated.walls[begin:], values[begin:], trains)
-
-
-def middle_of_three(values: Floats, at: int) -> int:
-    """Return the index of the median of a value and its neighbours: the step at which that was recorded."""
-    near = range(max(at - 1, 0), min(at + 2, len(values)))
-    middle = sorted(float(values[place]) for place in near)[len(near) // 2]
-    return min(near, key=lambda place: (values[place] != middle, abs(place - at)))
 
 
 ROWS = (
