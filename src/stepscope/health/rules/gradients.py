@@ -434,9 +434,8 @@ class GradientStopped(InARow):
     that gradient and the inputs are all 0, so no example reaches the layer. A layer is known to have one
     matrix and one bias if these are all that its name begins.
 
-    Formula: the gradient of a layer is exactly 0, samples times in a row, while its update is not and
-        another layer has a gradient; or inputs times in a row, while its bias has one (high: most layers
-        have none); not for biases, norms and experts
+    Formula: the gradient of a layer, no bias, norm or expert, is 0 samples times in a row, while its update
+        is not and another layer has one; or inputs times, while its bias has one (high: most have none)
     Fires: at the tenth such sample, the third where the bias has a gradient, or within a quarter of the
         samples so far
     Chance: none: a gradient is exactly 0
