@@ -177,7 +177,7 @@ def own_series(folder):
     return {tag: steps for tag, steps in series.items() if not tag.startswith(OURS)}
 
 
-OURS = ("speed/", "optimizer/", "gradients/", "system/")
+OURS = ("speed/", "optimizer/", "gradients/", "system/", "backward/")
 
 
 @pytest.mark.slow
@@ -474,6 +474,38 @@ def test_the_last_step_before_exit_is_kept(command, program):
     os._exit(0)
     """))  # fmt: skip
     assert card(ended.stderr)["steps"].startswith("5 ·")
+
+
+def test_the_loss_of_each_step_and_that_it_does_not_fall(command, program, tmp_path):
+    """A script that prints its loss rarely, and whose optimizer has other weights than its model."""
+    ended = command(sys.executable, program("""
+    import torch
+    torch.manual_seed(0)
+    x = torch.randn(512, 16)
+    y = (x[:, 0] > 0).long() + (x[:, 1] > 0).long()
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
+    losses = []
+    for step in range(600):
+        rows = torch.randint(0, 512, (32,))
+        out = model(x[rows])
+        loss = torch.nn.functional.cross_entropy(out, y[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        if step % 100 == 99:
+            print(f"step {step} accuracy {(model(x).argmax(1) == y).float().mean():.3f}")
+    torch.save(losses, "losses.pt")
+    """))  # fmt: skip
+    import torch
+
+    [path] = (tmp_path / "runs" / "a").glob("*tfevents*")
+    [series] = [one for one in EventFile(path).read().scalars if one.tag == "backward/loss"]
+    assert series.value.tolist() == pytest.approx(torch.load(tmp_path / "losses.pt"))
+    assert series.step.tolist() == list(range(600))
+    assert "learns: the loss has not fallen so far" in ended.stderr
 
 
 def test_the_lines_that_take_the_time_and_the_gradient(command, program, tmp_path):

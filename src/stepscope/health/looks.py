@@ -24,6 +24,7 @@ from stepscope.health.rule import At, Rule
 from stepscope.health.series import Stream
 from stepscope.health.spikes import Spikes
 from stepscope.health.worth import severity_of
+from stepscope.names.own import BACKWARD_LOSS
 from stepscope.names.roles import is_accuracy, is_loss_by_kind
 from stepscope.text import number
 
@@ -400,7 +401,15 @@ class RunFacts:
         return len(parts) > 1 and not any(improves(part, since, falls=False) for part in parts)
 
     def is_second(self, stream: Stream) -> bool:
-        """Return whether a series is a loss only by its kind, and the run records one that is named so."""
+        """Return whether a series is a loss only by its kind, and the run records one that is named so.
+
+        The loss of backward passes is second, too, where the program gives its own nearly as often.
+        """
+        if stream.tag == BACKWARD_LOSS:
+            every = {one.stream.tag: one.facts.count for one in self.of(stream.run, "loss", split="train")}
+            return any(
+                2 * count > every[BACKWARD_LOSS] for tag, count in every.items() if tag != BACKWARD_LOSS
+            )
         return is_loss_by_kind(stream.tag) and any(
             other.stream.split == "train" and not is_loss_by_kind(other.stream.tag)
             for other in self.of(stream.run, "loss")
@@ -526,7 +535,8 @@ class RunFacts:
         """
         others = [other for other, role in self._of_role if role == "loss" and other != run]
         losses = (known for part in (run, *others) for known in self.of(part, "loss", split="train"))
-        first = next(losses, None)
+        # The program's own is what its evaluations are compared with.
+        first = min(losses, key=lambda known: known.stream.tag == BACKWARD_LOSS, default=None)
         if first is None:
             every = list(self.of(run, "part_loss", split="train"))
             if not every and any(self.of(run, "metric", "loss", split="eval")):
@@ -537,11 +547,14 @@ class RunFacts:
     def lowered(self, known: Known) -> Known | None:
         """Return the loss that an evaluation is compared with: of the training, or of a set before its own.
 
-        Of several parts without their sum it is the first.
+        Of several parts without their sum it is the first. The loss of a backward pass may hold more than an
+        evaluation measures.
         """
         run = known.stream.run
         losses = (*self.of(run, "part_loss", split="train"), *self.of(run, "loss", split="eval"))
-        first = self.training_loss(run) or next(iter(losses), None)
+        first = self.training_loss(run)
+        if first is None or first.stream.tag == BACKWARD_LOSS:
+            first = next(iter(losses), None)
         return None if first is known else first
 
 

@@ -55,6 +55,7 @@ class Loop(LoopMarks):
 
     Attributes:
         evaluating: Whether the model is evaluated, between its ``eval`` and its ``train``.
+        objective: Records the value whose gradient each step descends; None if nobody can tell.
     """
 
     process: Process
@@ -68,6 +69,7 @@ class Loop(LoopMarks):
     ) -> None:
         super().__init__(process, learns, steady)
         self._starts, self.evaluating = starts, False
+        self.objective: Hook | None = None
 
     def take_update(self, updater: Any, begun: float) -> None:
         """Take an update that is known as one only after its end, such as that of a function just traced.

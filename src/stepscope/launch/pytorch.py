@@ -12,6 +12,7 @@ from typing import Any
 from stepscope.kernels.marks import timed
 from stepscope.launch import printed
 from stepscope.launch.loop import BY_HAND, Loop
+from stepscope.launch.objective import Objective
 from stepscope.launch.process import process
 from stepscope.launch.sources import PRINTED
 from stepscope.record import Run
@@ -48,6 +49,8 @@ def install(torch: ModuleType) -> None:
         return
     _watch_loaders(torch, loop)
     _watch_scalers(torch, loop)
+    loop.objective = Objective(torch, loop)
+    loop.objective.watch(_scaler_of(torch))
     _watch_evaluation(torch, loop)
     from stepscope.integrations.torch import backward
     from stepscope.integrations.torch.updates import Joined
@@ -68,9 +71,13 @@ def _watch_loaders(torch: ModuleType, loop: Loop) -> None:
     iterator.__next__ = timed(original, loop)
 
 
+def _scaler_of(torch: ModuleType) -> Any:
+    return getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler  # before torch 2.3
+
+
 def _watch_scalers(torch: ModuleType, loop: Loop) -> None:
     """Count the updates that a scaler skips, too."""
-    scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler  # before torch 2.3
+    scaler = _scaler_of(torch)
     original = scaler.step
 
     @wraps(original)
@@ -189,6 +196,8 @@ def _starts(run: Run, updater: Any) -> None:
         return
     process.measured()
     run.add_hook(FurtherModels())
+    if _loops[0].objective is not None:
+        run.add_hook(_loops[0].objective)
     watch(_model_of([parameter for group in groups for parameter in group["params"]]), updater, run)
 
 

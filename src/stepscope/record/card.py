@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from stepscope.health.finding import urgency
+from stepscope.names.own import BACKWARD_LOSS
 from stepscope.record import messages
 from stepscope.record.waits import CPU_WAIT, waited_s
 from stepscope.text import counted, duration, number, printable, scrub_text, share
@@ -472,7 +473,7 @@ def best_of(extremes: Mapping[str, tuple[Best, Best, int]], meanings: Meanings) 
     for at, (tag, (least, most, count)) in enumerate(extremes.items()):
         meaning = meanings.role(tag)
         is_constant = count > 1 and least.value == most.value
-        if meaning is None or meaning.role not in judged or is_constant:
+        if tag == BACKWARD_LOSS or meaning is None or meaning.role not in judged or is_constant:
             continue
         lower = meanings.lower_is_better(tag)
         if lower is not None:

@@ -436,14 +436,15 @@ class LossNotDecreasing(Row):
         moves = before - after + 2 * error >= margin and values.min() < values.max()
         if (moves and stuck is None and not start.kind) or run.gains():
             return None
-        self.judged()
         rise = (after - before) / error if error > 0 else inf
         signs = [sign for sign in (stuck or self._sign(at, values, rise, width, run), start.sign) if sign]
         outcome = min(signs, key=lambda sign: SEVERITIES.index(sign[0]), default=None)
         if outcome == ("medium", ""):
             outcome = self._slowness(before, after, error, run)
         if outcome is None:
+            self.abstain("the loss has not fallen so far, which may be a slow start")
             return None
+        self.judged()
         (severity, sign), start.sign, start.kind = outcome, outcome, "stuck"
         text = (
             f"the mean loss of the first {len(first) * width} of {count} points is {number(before)}, that of "
