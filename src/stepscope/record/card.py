@@ -168,7 +168,13 @@ class Card:
         if self.health:
             rows.append(("health", self.health))
         for at, finding in enumerate(self.findings[:MAX_FINDINGS], 1):
-            rows.append((f"{finding.severity}", finding.summary))
+            over = getattr(finding, "closed_step", None)
+            rows.append(
+                (
+                    finding.severity,
+                    finding.summary + (f"; over since step {over:,}" if over is not None else ""),
+                )
+            )
             remedy = " · ".join(
                 part for part in (finding.stack[-1] if finding.stack else "", finding.action) if part
             )
@@ -484,8 +490,14 @@ def best_of(extremes: Mapping[str, tuple[Best, Best, int]], meanings: Meanings) 
 
 
 def by_cost(findings: Iterable[Any]) -> list[Any]:
-    """Return findings in the order in which they are shown everywhere; equals keep theirs."""
-    return sorted(findings, key=urgency)
+    """Return findings in the order in which they are shown everywhere; equals keep theirs.
+
+    One that came back counts once, when it was most severe.
+    """
+    worst: dict[Any, Any] = {}
+    for finding in sorted(findings, key=urgency):
+        worst.setdefault(getattr(finding, "key", id(finding)), finding)
+    return list(worst.values())
 
 
 session_folder = ""

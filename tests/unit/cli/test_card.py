@@ -29,4 +29,4 @@ def test_a_failure_of_the_program_is_none_of_a_run_that_had_finished_before(
 ):
     """As of a shell script that trains twice, of which the second training fails."""
     run = SimpleNamespace(condition=lambda: condition, last_wall=last_wall, info=SimpleNamespace(pid=8))
-    assert _Ends(tmp_path, 7, 3, 200.0).of(run) == state
+    assert _Ends(tmp_path, 7, 3, 200.0).of(run, None) == state

@@ -31,3 +31,11 @@ def test_what_is_not_finite_leads_whatever_began_before_it():
     beside = replace(loss, severity="medium")
     assert as_shown([beside, stuck]) == [stuck, beside]
     assert by_cost(as_shown([stuck, worse, loss])) == [loss, stuck, worse]
+
+
+def test_a_finding_that_came_back_is_on_the_card_once():
+    waits = replace(FINDING, rule="data-wait", severity="medium", step=9, closed_step=200)
+    again = replace(waits, severity="low", step=300, closed_step=None)
+    other = replace(waits, tag="speed/other")
+    assert by_cost([again, other, waits]) == [other, waits]
+    assert by_cost([again, replace(again, severity="medium", closed_step=310)])[0].severity == "medium"
