@@ -535,8 +535,9 @@ class RunFacts:
         """
         others = [other for other, role in self._of_role if role == "loss" and other != run]
         losses = (known for part in (run, *others) for known in self.of(part, "loss", split="train"))
-        # The program's own is what its evaluations are compared with.
-        first = min(losses, key=lambda known: known.stream.tag == BACKWARD_LOSS, default=None)
+        first = next(losses, None)
+        if first is not None and first.stream.tag == BACKWARD_LOSS:
+            first = next(losses, first)  # the program's own is what its evaluations are compared with
         if first is None:
             every = list(self.of(run, "part_loss", split="train"))
             if not every and any(self.of(run, "metric", "loss", split="eval")):

@@ -6,6 +6,7 @@ several passes add up, as those of parts of a batch do, and so do their losses.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import wraps
 from types import ModuleType
 from typing import Any
@@ -54,7 +55,8 @@ class Objective(Hook):
                 return original(tensors, grad_tensors, *arguments, **options)
             self._inside = True
             try:
-                self._take(tensors, weighted=grad_tensors is not None)
+                with suppress(Exception):  # a tensor of a kind of its own: the program goes on
+                    self._take(tensors, weighted=grad_tensors is not None)
                 return original(tensors, grad_tensors, *arguments, **options)
             finally:
                 self._inside = False
@@ -71,7 +73,8 @@ class Objective(Hook):
         root = roots[0] if isinstance(roots, tuple | list) and len(roots) == 1 else roots
         (scaled, outputs), self._scaled = self._scaled, (None, None)
         root = outputs if root is scaled else root
-        if weighted or type(root) is not self._torch.Tensor or root.numel() != 1:
+        plain = type(root) is self._torch.Tensor and root.numel() == 1 and root.is_floating_point()
+        if weighted or not plain:
             self._stop()
             return
         if self._updates != self._loop.updates:
