@@ -144,11 +144,12 @@ class RatesDiffer(Row):
 class TwoSoftmaxes(Row):
     """Compares a classifier's loss with the least that a cross-entropy of probabilities can have.
 
-    A loss that takes logits applies a softmax itself. If the model ends in one, its inputs differ by 1 at
-    most, and the loss of K classes stays above ln(1 + (K - 1) / e), however right the model is.
+    A loss that takes logits applies a softmax itself. If the model ends in one, or in a sigmoid, its inputs
+    differ by 1 at most, and the loss of K classes stays above ln(1 + (K - 1) / e), however right the model
+    is; a wrong answer costs up to 1 more.
 
-    Formula: a training loss that began at ln K lies for half of the run within close of the way from
-        there to ln(1 + (K - 1) / e), never below it, though the accuracy allows half
+    Formula: a training loss that began at ln K lies for half of the run within close of the way to
+        ln(1 + (K - 1) / e), and the share of wrong answers, never below it, though the accuracy allows half
     Fires: once it has held for as long as the run before it
     Chance: none from noise: every loss lies above an exact limit and most lie at it
     Source: Karpathy, A Recipe for Training Neural Networks, 2019; the limit: ours, e^1 is the largest
@@ -156,18 +157,18 @@ class TwoSoftmaxes(Row):
     """
 
     id = "two-softmaxes"
-    title = "Two softmaxes in a row"
+    title = "Probabilities given as logits"
     severity = "medium"
     fewest = "16 points of the training loss and a recorded accuracy"
     explains = ("plateau", "loss-not-decreasing")
     roles = ("loss", "metric")
     leads = ("loss",)
     needs = ("loss", "metric")
-    splits = ("train",)
+    splits = ("train", None)
     defaults = thresholds(close=0.05)
     action = (
-        "give the loss what the last linear layer returns, without a softmax (PyTorch: CrossEntropyLoss "
-        "takes logits; Keras: from_logits=True, or a softmax at the end and from_logits=False; JAX: optax's "
+        "give the loss what the last linear layer returns, without a softmax or sigmoid (PyTorch: "
+        "CrossEntropyLoss takes logits; Keras: from_logits=True, or a softmax at the end and from_logits=False; JAX: optax's "
         "losses take logits)"
     )
 
@@ -184,13 +185,13 @@ class TwoSoftmaxes(Row):
         allowed = wrong * log((classes - 1) / wrong) - (1 - wrong) * log1p(-wrong)
         # Early on many are right whose loss is still on its way down.
         later = levels_of(facts, MIN_POINTS)[MIN_POINTS // 2 :]
-        rests = (later - limit < self.limits["close"] * (facts.first - limit)).all()
+        rests = (later - limit < self.limits["close"] * (facts.first - limit) + wrong).all()
         if facts.least[0] < limit or not rests or allowed > limit / 2:
             return None
         level, least = levels(facts.level, limit)
         text = (
-            f"it began at {number(facts.first)}, the logarithm of {classes}, and is about {level}: two "
-            f"softmaxes in a row keep it above {least}; an accuracy of {share(max(right))} allows "
+            f"it began at {number(facts.first)}, the logarithm of {classes}, and is about {level}: "
+            f"probabilities given as logits keep it above {least}; an accuracy of {share(max(right))} allows "
             f"{number(allowed)}"
         )
         values = {"first": facts.first, "level": facts.level, "limit": limit, "accuracy": max(right)}
