@@ -31,6 +31,7 @@ from stepscope.health.ring import median
 from stepscope.health.rule import thresholds
 from stepscope.health.rules.loss_not_decreasing import TINY_RATE
 from stepscope.health.series import Stream
+from stepscope.names.roles import is_accuracy
 from stepscope.text import levels, number, share
 
 MIN_POINTS = 16
@@ -146,7 +147,7 @@ class TwoSoftmaxes(Row):
 
     A loss that takes logits applies a softmax itself. If the model ends in one, or in a sigmoid, its inputs
     differ by 1 at most, and the loss of K classes stays above ln(1 + (K - 1) / e), however right the model
-    is; a wrong answer costs up to 1 more.
+    is; a wrong answer costs up to 1 more, and at least what a tie of two classes does.
 
     Formula: a training loss that began at ln K lies for half of the run within close of the way to
         ln(1 + (K - 1) / e), and the share of wrong answers, never below it, though the accuracy allows half
@@ -168,8 +169,8 @@ class TwoSoftmaxes(Row):
     defaults = thresholds(close=0.05)
     action = (
         "give the loss what the last linear layer returns, without a softmax or sigmoid (PyTorch: "
-        "CrossEntropyLoss takes logits; Keras: from_logits=True, or a softmax at the end and from_logits=False; JAX: optax's "
-        "losses take logits)"
+        "CrossEntropyLoss takes logits; Keras: from_logits=True, or a softmax at the end and "
+        "from_logits=False; JAX: optax's losses take logits)"
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
@@ -181,11 +182,20 @@ class TwoSoftmaxes(Row):
         if classes < 2 or abs(facts.first - log(classes)) > 0.01 * log(classes):
             return None
         limit = log1p((classes - 1) / e)
+        # Of the same data: labels that are partly wrong keep a loss up, and no evaluation on true ones.
+        same = (
+            one.facts
+            for one in run.of(known.stream.run, "metric", split="train")
+            if is_accuracy(one.stream.tag)
+        )
+        failed = 1 - max((one.level for one in same if 0 <= one.level <= 1), default=1.0)
+        tie = log(2 + (classes - 2) / e**0.5)
         wrong = min(max(1 - max(right), 1e-9), 1 - 1e-9)
         allowed = wrong * log((classes - 1) / wrong) - (1 - wrong) * log1p(-wrong)
         # Early on many are right whose loss is still on its way down.
         later = levels_of(facts, MIN_POINTS)[MIN_POINTS // 2 :]
-        rests = (later - limit < self.limits["close"] * (facts.first - limit) + wrong).all()
+        rests = (later - limit < self.limits["close"] * (facts.first - limit) + failed).all()
+        rests &= later.mean() >= limit + (tie - limit) * failed
         if facts.least[0] < limit or not rests or allowed > limit / 2:
             return None
         level, least = levels(facts.level, limit)
