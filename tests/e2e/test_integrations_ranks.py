@@ -157,7 +157,7 @@ def launch(tmp_path: Path, script: str, *, torchrun: bool = True) -> str:
     return done.stdout
 
 
-def stored(tmp_path: Path, name: str) -> ss.store.StoredRun:
+def stored(tmp_path, name):
     """The run, of which one process wrote event files, and both a file of their steps."""
     assert len(list((tmp_path / name).glob("*tfevents*"))) == 1
     assert len(list((tmp_path / name / "ranks").iterdir())) == 2
@@ -166,7 +166,7 @@ def stored(tmp_path: Path, name: str) -> ss.store.StoredRun:
     return run
 
 
-def steps(run: ss.store.StoredRun, tag: str) -> list[int]:
+def steps(run, tag):
     return run.series(tag)["step"].tolist()
 
 

@@ -13,6 +13,7 @@ from support.ports import free_port
 
 import stepscope as ss
 from stepscope.events.telemetry import parse_name
+from stepscope.store.ranks import Ranks
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow
@@ -71,7 +72,7 @@ def event_files(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*tfevents*"))
 
 
-def infos(run: ss.store.StoredRun) -> list[tuple[int | None, int | None, int | None]]:
+def infos(run) -> list[tuple[int | None, int | None, int | None]]:
     return [(s.said.attempt, s.said.rank, s.said.world_size) for w in run.writers for s in w.sources]
 
 
@@ -118,7 +119,7 @@ def test_the_chief_alone_writes_events_and_each_rank_its_own_file(folder):
 
 
 def test_what_the_ranks_logged_beside_the_chief_is_counted(folder):
-    members = ss.store.ranks.Ranks(str(folder / "job")).members()
+    members = Ranks(str(folder / "job")).members()
     assert [member.facts.get("unrecorded") for member in members] == [None, 25, 24, 24]
 
 
@@ -258,7 +259,7 @@ def test_torchrun_keeps_the_values_that_each_rank_was_asked_to_keep(tmp_path):
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("are not recorded, 'data/mean_tokens' first") == 1
-    ranks = ss.store.ranks.Ranks(str(tmp_path / "job"))
+    ranks = Ranks(str(tmp_path / "job"))
     (tokens,) = ranks.values()
     assert (tokens.tag, tokens.step, tokens.ranks, tokens.mean) == ("data/tokens", 5, 3, 105)
     assert (tokens.minimum_rank, tokens.maximum_rank, tokens.maximum) == ("rank 0", "rank 2", 205)
@@ -296,7 +297,7 @@ def test_processes_of_multiprocessing_keep_what_they_log(tmp_path, method):
     words = [sys.executable, str(script), str(tmp_path / "job"), method]
     ended = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
-    (loss,) = ss.store.ranks.Ranks(str(tmp_path / "job")).values()
+    (loss,) = Ranks(str(tmp_path / "job")).values()
     assert (loss.step, loss.minimum, loss.minimum_rank, loss.maximum, loss.maximum_rank) == (
         3, 3, "rank 0", 23, "rank 2"
     )  # fmt: skip

@@ -17,18 +17,19 @@ def record(directory, losses, status="finished"):
     run.close(status)
 
 
-BAD = [1.0] * 20 + [float("nan")] + [1.0] * 5
+GOOD = [1.0 - step / 100 for step in range(30)]
+BAD = [*GOOD[:20], float("nan"), *GOOD[21:26]]
 
 
 @pytest.mark.parametrize(
     ("losses", "words", "status", "code"),
     [
-        ([1.0] * 30, (), "finished", 0),
+        (GOOD, (), "finished", 0),
         (BAD, (), "finished", watch.FOUND),
         (BAD, ("--set", "nonfinite-loss=off"), "finished", 0),
-        ([1.0] * 30, ("--alert", "last(train/loss, 3) > 0.5"), "finished", watch.FOUND),
-        ([1.0] * 30, ("--alert", "train/loss > 2"), "finished", 0),
-        ([1.0] * 30, (), "failed", watch.BROKE),
+        (GOOD, ("--alert", "last(train/loss, 3) > 0.5"), "finished", watch.FOUND),
+        (GOOD, ("--alert", "train/loss > 2"), "finished", 0),
+        (GOOD, (), "failed", watch.BROKE),
         (BAD, (), "failed", watch.FOUND),
     ],
 )
@@ -49,7 +50,7 @@ def test_the_severity_decides(tmp_path, capsys, least, code):
 
 def test_json_is_one_object_a_line(tmp_path, capsys):
     record(tmp_path / "a", BAD)
-    record(tmp_path / "b", [1.0] * 30)
+    record(tmp_path / "b", GOOD)
     assert cli.main(["watch", str(tmp_path), "--json"]) == watch.FOUND
     [found] = map(json.loads, capsys.readouterr().out.splitlines())
     assert (found["event"], found["log_run"], found["rule"], found["step"]) == (
@@ -58,7 +59,7 @@ def test_json_is_one_object_a_line(tmp_path, capsys):
     assert cli.main(["watch", str(tmp_path), "--json", "--run", "b"]) == 0
     [end] = map(json.loads, capsys.readouterr().out.splitlines())
     assert (end["event"], end["states"]) == ("end", {"b": "finished"})
-    assert end["verdicts"]["b"].startswith("nothing wrong found; not judged: learning")
+    assert end["verdicts"]["b"].startswith("nothing wrong found; not judged: generalisation")
 
 
 def arguments(path, *words):
@@ -107,8 +108,8 @@ def test_the_time_may_be_over(tmp_path, capsys):
 
 
 def test_a_condition_on_a_series_that_no_run_has_does_not_pass(tmp_path, capsys):
-    record(tmp_path / "a", [1.0] * 30)
-    record(tmp_path / "b", [1.0] * 30, "failed")
+    record(tmp_path / "a", GOOD)
+    record(tmp_path / "b", GOOD, "failed")
     wrong = ("--alert", "train/los > 2")
     assert cli.main(["watch", str(tmp_path), "--run", "a", *wrong]) == watch.UNJUDGED
     out = capsys.readouterr().out
@@ -120,7 +121,7 @@ def test_a_condition_on_a_series_that_no_run_has_does_not_pass(tmp_path, capsys)
 
 
 def test_a_condition_on_a_series_that_one_run_has_is_judged(tmp_path, capsys):
-    record(tmp_path / "a", [1.0] * 30)
+    record(tmp_path / "a", GOOD)
     with ss.Run(tmp_path / "b") as run:
         run.scalar("eval/accuracy", 0.5, 0)
     for condition in ("eval/accuracy > 0.9", "train/loss > 2"):

@@ -40,7 +40,7 @@ def service():
         yield server
 
 
-def train(directory, notify, losses=(*[1.0] * 30, float("nan"), *[1.0] * 5)):
+def train(directory, notify, losses=(*[1.0 - step / 100 for step in range(30)], float("nan"), *[0.6] * 5)):
     time = Time()
     with ss.Run(directory, hooks=[ss.HealthHook(notify=notify)], _clock=time.clock) as run:
         for loss in run.steps(losses):

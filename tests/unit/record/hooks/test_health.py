@@ -128,7 +128,7 @@ def test_a_broken_model_is_not_saved_and_the_last_good_one_is_named(tmp_path):
         return f"ckpt/{done}.pt"
 
     hook = HealthHook(checkpoint=saved.append)
-    losses = [1.0] * 25 + [float("nan")] * 20
+    losses = [1.0 - step / 100 for step in range(25)] + [float("nan")] * 20
     _, _ = train(tmp_path, hook, losses, more=[ss.CheckpointHook(save, every_n_steps=10)], slowly=True)
     assert saved == []
     assert kept == [10, 20, 30, 40, 45]
@@ -152,7 +152,7 @@ def test_the_batch_in_which_it_began_is_written(tmp_path):
     with ss.Run(tmp_path, hooks=[hook], _clock=time.clock) as run:
         for step in run.steps(range(60)):
             run.batch([3 * step, 3 * step + 1], epoch=1, sampler={"seed": 7, "at": step})
-            run.scalar("train/loss", float("nan") if step == 40 else 1.0)
+            run.scalar("train/loss", float("nan") if step == 40 else 1.0 - step / 100)
             time.now += 1.0
     with store.open(tmp_path, cache=False) as log:
         [written] = log.run(".").findings
@@ -302,8 +302,8 @@ def test_a_stall_is_seen_while_it_lasts_and_says_where_the_training_stands(tmp_p
 def test_no_stall_after_the_last_step_of_a_known_number(tmp_path):
     time, hook = Time(), HealthHook()
     with ss.Run(tmp_path, hooks=[hook], _clock=time.clock) as run:
-        for _ in run.steps(range(20)):
-            run.scalar("train/loss", 1.0)
+        for step in run.steps(range(20)):
+            run.scalar("train/loss", 1.0 - step / 100)
             time.now += 1.0
         run.flush()
         hook.look(time.now + 5_000)
