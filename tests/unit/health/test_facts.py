@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepscope.health import RULES, Monitor
 from stepscope.health.facts import CHANCE, Facts, _fit, clipped, counted_noise, drift, jumps, point_noise
+from stepscope.health.looks import RunFacts
 from stepscope.kernels.facts import BLOCKS
 
 SERIES = CHANCE / 20
@@ -242,3 +244,20 @@ def test_only_multiples_of_one_quantum_with_eight_levels_are_counted():
     assert not counted_noise(eighths[eighths < 0.8]).any()
     assert not counted_noise(eighths - 1 / 8).any()
     assert not counted_noise(np.repeat(np.random.default_rng(0).uniform(size=40), 3)).any()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_layers_with_a_gradient_do_not_look_through_all_others(monkeypatch, bias):
+    """Each of many layers is looked at often."""
+    looks, beside = [], RunFacts.beside
+    monkeypatch.setattr(
+        RunFacts, "beside", lambda run, known, *roles: looks.append(roles) or beside(run, known, *roles)
+    )
+    others = {rule: False for rule in RULES if rule != "gradient-stopped"}
+    monitor, steps, rng = Monitor(others), np.arange(60), np.random.default_rng(0)
+    for part in ("weight", "bias")[: 1 + bias]:
+        for layer in range(30):
+            values = rng.lognormal(size=len(steps))
+            monitor.take(f"gradients/block{layer}.{part}/norm", steps, values, 1e9 + steps)
+    monitor.finish()
+    assert looks.count(("layer_gradient",)) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -458,6 +459,11 @@ class GradientStopped(InARow):
     name = "gradient"
     judges = (is_dense_matrix,)
 
+    def __init__(self, limits: Mapping[str, float] | None = None) -> None:
+        super().__init__(limits)
+        self._parts: dict[tuple[str, int | None], dict[str, list[Known]]] = {}
+        """Of each run and rank, the gradients of all parameters whose names begin with a text."""
+
     def bad(self, known: Known, values: Floats) -> NDArray[np.bool_]:
         return values <= 0
 
@@ -481,33 +487,57 @@ class GradientStopped(InARow):
         others = any(other.facts.last > 0 for other in run.of(known.stream.run, "layer_gradient"))
         return seen if moves and others else None
 
-    def _unfed(self, known: Known, run: RunFacts) -> Seen | None:
-        name = known.stream.layer or ""
-        begin = name[: max(name.rfind(end) for end in "./") + 1]
-        gradients = run.beside(known, "layer_gradient")
-        part = [one for one in gradients if begin and (one.stream.layer or "").startswith(begin)]
-        bias = [one for one in part if is_vector((one.stream.layer or "").removeprefix(begin))]
-        if len(part) != 2 or len(bias) != 1:
+    def _bias(self, known: Known, run: RunFacts) -> Known | None:
+        """Return the gradient of the bias of a layer that is one matrix and one bias; None for others."""
+        stream = known.stream
+        parts = self._parts.setdefault((stream.run, stream.rank), {})
+        begin = next(reversed(_beginnings(stream.layer)), None)
+        if begin is None:
             return None
+        if begin not in parts:  # all layers at once: each is asked for at each look
+            parts.clear()
+            for one in run.beside(known, "layer_gradient"):
+                for other in _beginnings(one.stream.layer):
+                    parts.setdefault(other, []).append(one)
+        bias = [one for one in parts[begin] if is_vector((one.stream.layer or "").removeprefix(begin))]
+        return bias[0] if len(parts[begin]) == 2 and len(bias) == 1 else None
+
+    def _is_bad(self, known: Known, bad: NDArray[np.bool_]) -> bool:
+        newest = bad[-self.limit("inputs") :]
+        return bool(newest.any() if known.stream in self.holding else newest.all())
+
+    def _unfed(self, known: Known, run: RunFacts) -> Seen | None:
         steps, means = known.facts.curve
         count = self.limit("inputs")
-        if len(means) < count:
+        bad = self.bad(known, means)
+        if len(means) < count or (self._judged and not self._is_bad(known, bad)):
+            return None
+        bias = self._bias(known, run)
+        if bias is None:
             return None
         self.judged()
-        bad = self.bad(known, means) & (at_steps(bias[0].facts, steps, 1) > 0)
-        if not (bad[-count:].any() if known.stream in self.holding else bad[-count:].all()):
+        bad &= at_steps(bias.facts, steps, 1) > 0
+        if not self._is_bad(known, bad):
             return None
+        name = known.stream.layer
         text = (
             f"the gradient of layer {name} is exactly 0, that of its bias is not: all its inputs are 0, or "
             "their products underflow"
         )
-        still = [one.facts.last <= 0 for one in gradients if is_dense_matrix(one.stream.layer)]
+        every = run.beside(known, "layer_gradient")
+        still = [one.facts.last <= 0 for one in every if is_dense_matrix(one.stream.layer)]
         severity: Severity = "high" if 2 * sum(still) > len(still) else "medium"
         action = (
             "look at the layer before it: its units are dead, as after too large a step (a lower learning "
             "rate, warm-up, leaky ReLU), or it gives zeros; in 16 bits scale the loss"
         )
         return Seen(text, {self.name: 0.0}, int(steps[since_index(bad)]), severity, action)
+
+
+def _beginnings(layer: str | None) -> list[str]:
+    """Return the modules that a name begins with, the outermost first: ``a.`` and ``a.b.`` of ``a.b.c``."""
+    name = layer or ""
+    return [name[: at + 1] for at, sign in enumerate(name) if sign in "./"]
 
 
 ROWS = (
