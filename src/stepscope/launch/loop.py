@@ -55,7 +55,7 @@ class Loop(LoopMarks):
 
     Attributes:
         evaluating: Whether the model is evaluated, between its ``eval`` and its ``train``.
-        objective: Records the value whose gradient each step descends; None if nobody can tell.
+        objective: Records the loss of each step; None if no backward passes are heard.
     """
 
     process: Process

@@ -168,13 +168,9 @@ class Card:
         if self.health:
             rows.append(("health", self.health))
         for at, finding in enumerate(self.findings[:MAX_FINDINGS], 1):
-            over = getattr(finding, "closed_step", None)
-            rows.append(
-                (
-                    finding.severity,
-                    finding.summary + (f"; over since step {over:,}" if over is not None else ""),
-                )
-            )
+            closed = getattr(finding, "closed_step", None)
+            over = "" if closed is None else f"; over since step {closed:,}"
+            rows.append((finding.severity, finding.summary + over))
             remedy = " · ".join(
                 part for part in (finding.stack[-1] if finding.stack else "", finding.action) if part
             )
