@@ -254,6 +254,13 @@ def test_that_the_wait_for_data_is_unknown_is_said_once(unknown, shown):
     assert any("waits for data" in line for line in card.lines()) == shown
 
 
+@pytest.mark.parametrize(("closed", "told"), [(None, "it waits"), (1200, "it waits; over since step 1,200")])
+def test_a_finding_that_is_over_is_told_so(closed, told):
+    finding = Finding("r", "low", "t", "it waits", "tag", "", None, None, 0, 0, 0.0, closed_step=closed)
+    card = Card("a", "finished", None, 10.0, 1, 1.0, 1.0, 0, {}, [finding], [], [], "x")
+    assert [line for line in card.lines() if line.startswith("low")] == [f"low    {told}"]
+
+
 def test_a_long_card_is_cut():
     finding = Finding("r", "high", "t", "s" * 300, "tag", "", None, None, 0, 0, 0.0, action="a" * 300)
     card = Card(
