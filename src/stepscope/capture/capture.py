@@ -68,8 +68,8 @@ class RunningCapture:
         self.warmup_left = self.looks_left = 0
         self.entered = False
         """A step has begun since it started: its data came."""
-        self.cut = False
-        """The run failed or was stopped during it."""
+        self.ended = ""
+        """The status with which the run ended during it; empty if it did not."""
         self.wall = time.time()
         self.notes: list[str] = []
         self.measured: list[int] = []

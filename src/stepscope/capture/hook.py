@@ -298,7 +298,7 @@ class ProfilerHook(Hook):
         if capture is not None:
             if capture.entered:
                 capture.notes.append(f"the run ended ({status}) during the capture")
-                capture.cut = status != "finished"
+                capture.ended = status
             self._finish(capture)
         self._due.close()
         self._writing.close(deadline.within(END_SECS))

@@ -409,7 +409,7 @@ class Writing:
             export(path)  # the profiler must let go of what it holds
             remove(path)
             if written.capture.entered:
-                cut = written.capture.cut
+                cut = written.capture.ended not in ("", "finished")
                 raise CaptureError(
                     "no step ended while it was recording" + ", as the run ended before" * cut,
                     hint="" if cut else "capture more steps, or end steps with run.step()",
@@ -462,7 +462,7 @@ class Writing:
         else:
             reason, hint = f"{type(error).__name__}: {error}", ""
         written.record.failure = reason
-        self._tell_lost(written.record, reason + "; training goes on" * (not written.capture.cut), hint)
+        self._tell_lost(written.record, reason + "; training goes on" * (not written.capture.ended), hint)
 
     # --- in the run -----------------------------------------------------------------------------------
 

@@ -322,6 +322,14 @@ def test_a_capture_of_no_whole_step_leaves_nothing_but_the_reason(tmp_path, fake
     assert not list(tmp_path.glob("profiles/*.trace.json"))
 
 
+def test_a_run_that_finishes_in_a_captured_step_tells_what_to_do(tmp_path, fake, lenient):
+    run = ss.Run(tmp_path, hooks=[hook_of(fake.Backend())])
+    for _ in range(6):
+        run.step()
+    with pytest.warns(RuntimeWarning, match=r"while it was recording\nhint: capture more steps"):
+        run.close()
+
+
 def test_a_rhythm_that_the_user_asked_for_is_kept_whatever_it_costs(tmp_path, fake, capsys):
     hook = hook_of(fake.Backend(), save_steps=20, num_steps=1)
     run = train(tmp_path, hook, 50, until_written(hook))
